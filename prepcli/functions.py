@@ -97,6 +97,7 @@ def convert_audio(
     audio_column: str | None = None,
     text_column: str | None = None,
     speaker_column: str | None = None,
+    lang_column: str | None = None,
     id_column: str | None = None,
     name_encoding: Literal[
         "cp437",
@@ -151,6 +152,7 @@ def convert_audio(
         audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        lang_column: Column or field with the language. Default: by its name: lang, ....
         id_column: Column or field with the id. Default: by its name: id, ....
         name_encoding: Encoding of names in a zip or tar, if not UTF-8. Default: cp437 in a zip.
 
@@ -1364,6 +1366,7 @@ def extend_codec_codes(
     audio_column: str | None = None,
     text_column: str | None = None,
     speaker_column: str | None = None,
+    lang_column: str | None = None,
     id_column: str | None = None,
     name_encoding: Literal[
         "cp437",
@@ -1440,6 +1443,7 @@ def extend_codec_codes(
         audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        lang_column: Column or field with the language. Default: by its name: lang, ....
         id_column: Column or field with the id. Default: by its name: id, ....
         name_encoding: Encoding of names in a zip or tar, if not UTF-8. Default: cp437 in a zip.
         num_codebooks: Use the first codebooks of a codec of Hugging Face. Default: all.
@@ -1490,6 +1494,7 @@ def extend_context_audio(
     audio_column: str | None = None,
     text_column: str | None = None,
     speaker_column: str | None = None,
+    lang_column: str | None = None,
     id_column: str | None = None,
     name_encoding: Literal[
         "cp437",
@@ -1556,6 +1561,7 @@ def extend_context_audio(
         audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        lang_column: Column or field with the language. Default: by its name: lang, ....
         id_column: Column or field with the id. Default: by its name: id, ....
         name_encoding: Encoding of names in a zip or tar, if not UTF-8. Default: cp437 in a zip.
 
@@ -1722,6 +1728,7 @@ def find_duplicates(
     audio_column: str | None = None,
     text_column: str | None = None,
     speaker_column: str | None = None,
+    lang_column: str | None = None,
     id_column: str | None = None,
     name_encoding: Literal[
         "cp437",
@@ -1780,6 +1787,7 @@ def find_duplicates(
         audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        lang_column: Column or field with the language. Default: by its name: lang, ....
         id_column: Column or field with the id. Default: by its name: id, ....
         name_encoding: Encoding of names in a zip or tar, if not UTF-8. Default: cp437 in a zip.
 
@@ -1954,7 +1962,9 @@ def make_manifest(
     source: str | PathLike[str],
     out: str | PathLike[str],
     *,
-    format: Literal["auto", "folder", "list", "kaldi", "csv", "audiofolder", "filelist", "lhotse", "set"] = "auto",
+    format: Literal[
+        "auto", "folder", "list", "kaldi", "csv", "audiofolder", "filelist", "jsonl", "lhotse", "set"
+    ] = "auto",
     audio_base_dir: str | PathLike[str] | None = None,
     text_suffix: str | None = None,
     transcripts: str | PathLike[str] | None = None,
@@ -1964,6 +1974,8 @@ def make_manifest(
     audio_column: str | None = None,
     text_column: str | None = None,
     speaker_column: str | None = None,
+    lang_column: str | None = None,
+    columns: str | None = None,
     input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
     name_encoding: Literal[
         "cp437",
@@ -1997,12 +2009,13 @@ def make_manifest(
 ) -> "Report":
     """Make a NeMo manifest of your own audio, with durations as measured.
 
-    SOURCE is a folder of audio, a list of paths, a Kaldi data directory, a CSV or TSV with a header, a Hugging Face
-    audiofolder (metadata.csv or metadata.jsonl), a file list (path|text or path|text|speaker), lhotse cuts
-    (.jsonl), recordings and supervisions of lhotse (their folder, one of both files, or RECORDINGS,SUPERVISIONS),
-    or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip; audio is then named FILE::MEMBER). Records are in
-    the order of the source, those of a folder of audio sorted by path. Audio that cannot be read, and records whose
-    transcript is missing or ambiguous, are listed as rejects in OUT.json.prepcli/.
+    SOURCE is a folder of audio, a list of paths, a Kaldi data directory, a CSV or TSV, a Hugging Face audiofolder
+    (metadata.csv, .jsonl or .parquet), a file list (path|text, path|text|speaker or path|speaker|text), JSON lines
+    with the path of the audio ({"audio": ..., "text": ...}), lhotse cuts (.jsonl), recordings and supervisions of
+    lhotse (their folder, one of both files, or RECORDINGS,SUPERVISIONS), or a data set (tarred, Shar, WeNet,
+    webdataset, Parquet, zip; audio is then named FILE::MEMBER). Records are in the order of the source, those of a
+    folder of audio sorted by path. Audio that cannot be read, and records whose transcript is missing or ambiguous,
+    are listed as rejects in OUT.json.prepcli/.
 
     Run the same call again to continue after an interruption.
 
@@ -2022,6 +2035,9 @@ def make_manifest(
         audio_column: Column with the audio's path. Default: by its name: audio_filepath, file_name, ....
         text_column: Column with the text. Default: by its name: text, sentence, ....
         speaker_column: Column with the speaker. Default: by its name: speaker, client_id, ....
+        lang_column: Column with the language. Default: by its name: lang, locale, ....
+        columns: Names of the columns of a table without a header, in their order, such as path,text,speaker; - for
+            one to leave out. With transcripts, of that file: id,text,speaker.
         input_format: Kind of the input. Default: by its content.
         name_encoding: Encoding of names in a zip or tar, if not UTF-8. Default: cp437 in a zip.
         absolute_paths: Write absolute audio paths instead of paths relative to OUT.json.
@@ -2066,6 +2082,7 @@ def manifest_to_mels(
     audio_column: str | None = None,
     text_column: str | None = None,
     speaker_column: str | None = None,
+    lang_column: str | None = None,
     id_column: str | None = None,
     name_encoding: Literal[
         "cp437",
@@ -2129,6 +2146,7 @@ def manifest_to_mels(
         audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        lang_column: Column or field with the language. Default: by its name: lang, ....
         id_column: Column or field with the id. Default: by its name: id, ....
         name_encoding: Encoding of names in a zip or tar, if not UTF-8. Default: cp437 in a zip.
 
@@ -2173,6 +2191,7 @@ def manifest_to_parquet(
     audio_column: str | None = None,
     text_column: str | None = None,
     speaker_column: str | None = None,
+    lang_column: str | None = None,
     id_column: str | None = None,
     name_encoding: Literal[
         "cp437",
@@ -2241,6 +2260,7 @@ def manifest_to_parquet(
         audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        lang_column: Column or field with the language. Default: by its name: lang, ....
         id_column: Column or field with the id. Default: by its name: id, ....
         name_encoding: Encoding of names in a zip or tar, if not UTF-8. Default: cp437 in a zip.
         work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
@@ -2283,6 +2303,7 @@ def manifest_to_shar(
     audio_column: str | None = None,
     text_column: str | None = None,
     speaker_column: str | None = None,
+    lang_column: str | None = None,
     id_column: str | None = None,
     name_encoding: Literal[
         "cp437",
@@ -2347,6 +2368,7 @@ def manifest_to_shar(
         audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        lang_column: Column or field with the language. Default: by its name: lang, ....
         id_column: Column or field with the id. Default: by its name: id, ....
         name_encoding: Encoding of names in a zip or tar, if not UTF-8. Default: cp437 in a zip.
         work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
@@ -2404,6 +2426,7 @@ def manifest_to_tarred(
     audio_column: str | None = None,
     text_column: str | None = None,
     speaker_column: str | None = None,
+    lang_column: str | None = None,
     id_column: str | None = None,
     name_encoding: Literal[
         "cp437",
@@ -2480,6 +2503,7 @@ def manifest_to_tarred(
         audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        lang_column: Column or field with the language. Default: by its name: lang, ....
         id_column: Column or field with the id. Default: by its name: id, ....
         name_encoding: Encoding of names in a zip or tar, if not UTF-8. Default: cp437 in a zip.
         work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
@@ -2525,6 +2549,7 @@ def manifest_to_wenet(
     audio_column: str | None = None,
     text_column: str | None = None,
     speaker_column: str | None = None,
+    lang_column: str | None = None,
     id_column: str | None = None,
     name_encoding: Literal[
         "cp437",
@@ -2585,6 +2610,7 @@ def manifest_to_wenet(
         audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        lang_column: Column or field with the language. Default: by its name: lang, ....
         id_column: Column or field with the id. Default: by its name: id, ....
         name_encoding: Encoding of names in a zip or tar, if not UTF-8. Default: cp437 in a zip.
         work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
@@ -2687,6 +2713,7 @@ def score(
     audio_column: str | None = None,
     text_column: str | None = None,
     speaker_column: str | None = None,
+    lang_column: str | None = None,
     id_column: str | None = None,
     name_encoding: Literal[
         "cp437",
@@ -2743,6 +2770,7 @@ def score(
         audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
         text_column: Column or field with the text. Default: by its name: text, sentence, ....
         speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
+        lang_column: Column or field with the language. Default: by its name: lang, ....
         id_column: Column or field with the id. Default: by its name: id, ....
         name_encoding: Encoding of names in a zip or tar, if not UTF-8. Default: cp437 in a zip.
 

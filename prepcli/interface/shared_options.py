@@ -69,6 +69,10 @@ class SetInput:
         str | None,
         Option("Column or field with the speaker.", shown_default="by its name: speaker, ...", added_later=True),
     ] = None
+    lang_column: Annotated[
+        str | None,
+        Option("Column or field with the language.", shown_default="by its name: lang, ...", added_later=True),
+    ] = None
     id_column: Annotated[
         str | None, Option("Column or field with the id.", shown_default="by its name: id, ...", added_later=True)
     ] = None

@@ -148,7 +148,8 @@ class Records:
 
     def missing_sample(self) -> str | None:
         """A message (`explain_missing`) if all of a few audio files, spread evenly, are missing; None if one exists."""
-        return explain_missing([(self.base_dir(number), record.audio_filepath) for number, record in self.sample()])
+        sample = [(self.base_dir(number), record.audio_filepath) for number, record in self.sample()]
+        return explain_missing(sample, file=str(self.index.sources[0].path))
 
     def sample(self) -> Iterator[tuple[int, Record]]:
         """A few records with their numbers, spread evenly over all records."""

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from prepcli.errors import PrepcliError, UsageError
 from prepcli.manifest.foreign import check_is_json_lines
+from prepcli.manifest.json_kinds import CUTS
 from prepcli.manifest.parquet_rows import check_is_parquet
 from prepcli.manifest.parts import Columns, FieldKey, Floats, Ints, KeyFunction, Part, Problem
 from prepcli.manifest.scan import RANGE_BYTES, Range, ranges_of, scan, workers_for
@@ -203,7 +204,7 @@ def scan_files(
         if columns.parquet:
             check_is_parquet(path)
         else:
-            check_is_json_lines(path, columns.cuts)
+            check_is_json_lines(path, (CUTS,) if columns.cuts else ())
     states = {path: state_of(path) for path in paths}
     sizes = {path: state.num_bytes for path, state in states.items()}
     ranges = [

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from prepcli.errors import option
 from prepcli.formats.names import path_in
+from prepcli.manifest.remedies import advice_on_windows
 from prepcli.storage.addresses import AddressError, is_absolute, is_address, other_scheme
 from prepcli.storage.containers import place_of
 from prepcli.storage.one_name import OTHER_FORM, other_forms
@@ -23,7 +24,9 @@ def spread_over(count: int) -> list[int]:
     return [number * (count - 1) // steps for number in range(steps + 1)] if steps > 0 else [0] * count
 
 
-def explain_missing(sample: Sequence[tuple[str, str]], source: str = "the manifest", near: str = "") -> str | None:
+def explain_missing(
+    sample: Sequence[tuple[str, str]], source: str = "the manifest", near: str = "", file: str = ""
+) -> str | None:
     """Return an error message if all audio files of a sample are missing; None if one exists or the sample is empty.
 
     The message names one missing file. If its relative path exists in another folder nearby, it names this folder too.
@@ -32,6 +35,7 @@ def explain_missing(sample: Sequence[tuple[str, str]], source: str = "the manife
         sample: for each audio file, the absolute base folder of relative paths, and the path as `source` names it.
         source: name of the source for the message.
         near: the path of the source, from which the search for another base folder starts; empty: the base folder.
+        file: the path of the file that names the audio, for advice on its conversion.
     """
     tried = {path_in(base, path): (base, path) for base, path in sample if path}
     if not tried or any(map(_is_there, tried)):
@@ -53,6 +57,9 @@ def explain_missing(sample: Sequence[tuple[str, str]], source: str = "the manife
     example, (base, path) = next(iter(tried.items()))
     if not is_absolute(path) and (refusal := refusal_of_tarred(path_of(base))) is not None:
         return refusal
+    windows = advice_on_windows([path for _, path in tried.values()], file) if file else None
+    if windows is not None:
+        return f"{source} names its audio by paths of Windows, such as {path}: {windows}"
     folder = None if is_absolute(path) else _folder_with(path, near or base)
     if is_absolute(path):
         where = f"The path is absolute: is the folder mounted? If it was moved, correct the paths in {source}"

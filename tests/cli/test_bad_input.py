@@ -169,7 +169,7 @@ def test_a_config_where_none_can_be_written(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b'[{"audio_filepath": "a.wav", "duration": 1.0}]', "(a JSON list)"),
+        (b'[{"audio_filepath": "a.wav", "duration": 1.0}]', "(a JSON list of NeMo records)"),
         (b"RIFF0000WAVE", "(a WAV file)"),
         (b"\0\1\2\3", "(a binary file)"),
     ],

@@ -5,6 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.audio_files import write_audio
+
+NAMES = [f"wavs/u{number}.wav" for number in range(4)]
+"""The files in `folder`."""
+
 
 def write(path: Path, *durations: float, more: bytes = b"") -> str:
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -21,4 +26,12 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for number in range(3):
         write(tmp_path / f"m_{number}.json", 10 + number)
     monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with short recordings."""
+    for number, name in enumerate(NAMES):
+        write_audio(tmp_path / name, 0.25, seed=number)
     return tmp_path

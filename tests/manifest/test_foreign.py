@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from prepcli.manifest.foreign import HEAD_BYTES
+from prepcli.manifest.kinds import HEAD_BYTES
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
 from tests.support.running import prepcli
 
@@ -30,22 +30,39 @@ COMMANDS = (
             "(a CSV with header 'path,text'); `prepcli make-manifest {} OUT.json` reads",
         ),
         ("m.tsv", b"path\ttext\na.wav\thello\n", r"(a TSV with header 'path\ttext')"),
-        ("m.csv", b"a.wav,hello\n", "(a CSV with header 'a.wav,hello')"),
-        ("filelist.txt", b"a/b1.wav|hello\n", "(lines such as 'a/b1.wav|hello'); `prepcli make-manifest {} OUT.json`"),
+        ("m.csv", b"a.wav,hello\n", "(a CSV such as 'a.wav,hello', without a header); name its columns"),
+        (
+            "filelist.txt",
+            b"a/b1.wav|hello\n",
+            "(a table with | such as 'a/b1.wav|hello'); `prepcli make-manifest {} OUT.json`",
+        ),
         ("paths.txt", b"a.wav\nb.wav\n", "(a list of paths such as 'a.wav'); `prepcli make-manifest {} OUT.json`"),
-        ("m.json", json.dumps(RECORDS).encode(), "(a JSON list); write one object per line: jq -c '.[]' {}"),
-        ("m.json", json.dumps(RECORDS, indent=1).encode(), "(a JSON list)"),
+        (
+            "m.json",
+            json.dumps(RECORDS).encode(),
+            "(a JSON list of NeMo records); write one object per line: jq -c '.[]' {}",
+        ),
+        ("m.json", json.dumps(RECORDS, indent=1).encode(), "(a JSON list of NeMo records)"),
         ("train.yaml", b"train_ds:\n  shuffle: true\n", "(a YAML file); give the manifests or data sets that it names"),
-        ("m.json", b"[\n" + b",\n".join(json.dumps(one).encode() for one in RECORDS) + b"\n]\n", "(a JSON list)"),
-        ("long.json", json.dumps(RECORDS * 400, indent=1).encode(), "(a JSON list)"),
+        (
+            "m.json",
+            b"[\n" + b",\n".join(json.dumps(one).encode() for one in RECORDS) + b"\n]\n",
+            "(a JSON list of NeMo records)",
+        ),
+        ("long.json", json.dumps(RECORDS * 400, indent=1).encode(), "(a JSON list of NeMo records)"),
         ("m.json", json.dumps(RECORDS[0], indent=1).encode(), "(a JSON object over several lines)"),
-        ("long.json", json.dumps({"all": RECORDS * 400}, indent=1).encode(), "(a JSON object over several lines)"),
+        (
+            "long.json",
+            json.dumps({"all": RECORDS * 400}, indent=1).encode(),
+            '(a JSON object that holds a list, "all", of',
+        ),
+        ("long.json", json.dumps({"a": {"b": RECORDS * 400}}, indent=1).encode(), "(a JSON object over several lines)"),
         ("m.json", gzip.compress(b"{}\n", mtime=0), "(compressed with gzip); give it a name that ends with .gz"),
         ("m.json.gz", gzip.compress(b"path,text\na.wav,hello\n", mtime=0), "(a CSV with header 'path,text')"),
         (
             "cuts.jsonl",
             b'{"id": "a", "type": "MonoCut", "start": 0, "duration": 1}\n' * 2,
-            "(lhotse cuts); make one of",
+            "(lhotse cuts); make a manifest of",
         ),
         ("m.bin", b"MZ\0\0" * 99, "(a binary file)"),
     ],
@@ -67,7 +84,10 @@ def test_other_kinds_of_files(name: str, content: bytes, words: str, tmp_path: P
 def test_cuts_for_commands_that_read_line_by_line(command: str, tmp_path: Path) -> None:
     path = write_lines(tmp_path / "cuts.jsonl", [{"id": "a", "type": "MonoCut", "start": 0, "duration": 1}] * 5)
     done = prepcli(command, path, tmp_path / "out.json")
-    assert (done.code, "(lhotse cuts); make one of their audio: prepcli make-manifest" in done.error_line) == (2, True)
+    assert (done.code, "(lhotse cuts); make a manifest of their audio: prepcli make-manifest" in done.error_line) == (
+        2,
+        True,
+    )
     assert [one.name for one in tmp_path.iterdir()] == ["cuts.jsonl"]
 
 

@@ -19,6 +19,7 @@ PACKAGES = {
     "chromium": "chromium",
     "tar": "tar",
     "memcached": "memcached",
+    "jq": "jq",
     "gcc": "gcc libc6-dev",
     **dict.fromkeys(SLURM_PROGRAMS, "slurm-wlm munge"),
 }

@@ -105,7 +105,7 @@ class DurationsJob(LineJob[LineSlice, DurationsContents]):
         for source, line in contents.slices.sample():
             with contextlib.suppress(RecordRejected):
                 named.append((contents.base_dirs[source], audio_filepath_of(parse_fields(line))))
-        return explain_missing(named)
+        return explain_missing(named, file=self.manifests[0])
 
     def open_unit(self, plan: DurationsPlan, unit: LineSlice, writer: UnitWriter) -> "_Corrected":
         """Return the object that measures the files of a slice, and corrects its lines."""

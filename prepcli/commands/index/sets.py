@@ -11,6 +11,7 @@ from prepcli.formats.folders import advice_on_audio, regular_files
 from prepcli.formats.indexes import MIRROR, IndexKind, index_beside, mirrored
 from prepcli.formats.sets import CodesSet, SharSet, TarredSet, open_set
 from prepcli.manifest.foreign import check_is_json_lines
+from prepcli.manifest.json_kinds import ANY_LINES
 from prepcli.storage.paths import AnyPath
 
 
@@ -106,7 +107,7 @@ def set_of_files(name: str, paths: Sequence[AnyPath], places: Places) -> Indexed
         if path.suffix == ".tar":
             found.add([path], tar_kind(path), places)
         elif path.suffix in (".jsonl", ".json"):
-            check_is_json_lines(str(path), cuts=True)
+            check_is_json_lines(str(path), ANY_LINES)
             found.add([path], "jsonl", places)
         else:
             raise UsageError(f"{path} cannot be indexed: it is neither a .tar nor JSON lines (.jsonl, .json)")

@@ -25,6 +25,7 @@ from prepcli.jobs.inputs.data import containers_at, data_of
 from prepcli.manifest.datasets import DataSet, Mix, data_in_directory
 from prepcli.manifest.fields import with_audio_filepath
 from prepcli.manifest.foreign import check_is_json_lines
+from prepcli.manifest.kinds import utf16_of
 from prepcli.manifest.mixing import leaves_of
 from prepcli.manifest.sources import Reader, check_file, expand_paths, open_bytes
 from prepcli.storage.addresses import is_address, names_several, on_hub
@@ -271,6 +272,8 @@ def line_kind(path: AnyPath) -> LineKind | None:
     """
     with open_bytes(str(path)) as file:
         head = Reader(str(path), file).read(_SNIFFED_BYTES)
+    if utf16_of(head) is not None:  # Python reads JSON in it, and no reader of manifests does
+        return None
     for line in head.removeprefix(b"\xef\xbb\xbf").splitlines()[:1000]:
         try:
             fields = decode_json(with_audio_filepath(line), dict[str, Any])

@@ -1,89 +1,156 @@
-"""Tables of records: CSV, TSV, and the `metadata.csv` and `metadata.jsonl` of a Hugging Face `audiofolder`."""
+"""Tables of records: CSV, TSV, lists with |, JSON lines, and the metadata of a Hugging Face `audiofolder`."""
 
 import csv
 import gzip
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 from typing import Any, Literal
 
 import msgspec
 
 from prepcli.commands.make_manifest.entries import SourceEntry, rejected_entry
 from prepcli.commands.make_manifest.options import MakeManifest
-from prepcli.commands.make_manifest.source import stem_of, text_lines
+from prepcli.commands.make_manifest.source import byte_lines, other_entries, stem_of
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
+from prepcli.formats.tables import AUDIO, LANG, METADATA, SPEAKER, TEXT, Layout, layout_of
+from prepcli.gate import checked_fields, is_missing
 from prepcli.interface.calls import Undo, keep_for_caller
+from prepcli.manifest.fields import decode_value, parse_fields
+from prepcli.manifest.json_kinds import decoded
+from prepcli.manifest.kinds import first_lines
+from prepcli.manifest.remedies import advice_on_ids, named_ids
 from prepcli.manifest.sources import check_file, is_gzip
 
-AUDIO = (
-    *("audio_filepath", "file_name", "audio", "path", "file", "filename", "filepath", "file_path"),
-    *("wav", "wav_path", "wav_filename", "wav_file", "audio_path", "audio_file"),
-)
-"""Names of columns with the path of the audio, in NeMo, Hugging Face, Common Voice, DeepSpeech and others."""
-TEXT = ("text", "transcription", "transcript", "sentence", "normalized_text")
-SPEAKER = ("speaker", "speaker_id", "client_id", "spk", "spk_id")
-LANG = ("lang", "language", "locale")
-METADATA = ("metadata.csv", "metadata.jsonl")
-
-
+_FILE_NAME = "file_name"
+_SAMPLE_ROWS = 1000
+_Row = tuple[int, dict[str, Any] | RecordRejected, str]
+"""The number of a row from 1; its values, or why it cannot be read; and its text."""
 _Roles = tuple[str, dict[str, str]]
 """The name of the audio column; and a map from the text, speaker and language columns to fields of the manifest."""
 
 
-def rows_of_csv(path: str, options: MakeManifest, folder: str = "") -> Iterator[SourceEntry]:
-    """The rows of a table with a header; relative audio paths are below `folder`.
-
-    TSV has no quotes, as in Common Voice: quotation marks are ordinary characters.
+def table_layout(path: str, options: MakeManifest, delimiter: str | None = None) -> Layout:
+    """The columns of the table `path`, which is CSV, TSV, or, if `delimiter` is |, a list.
 
     Raises:
-        UsageError: there is no header, two columns have the same name, no column names the audio, or a quotation mark
-            is not closed.
+        UsageError: two columns have the same name, the names are not UTF-8, there is no header that is needed, or it
+            cannot be decided which column holds what.
     """
+    check_file(path, "source")
+    lines = first_lines(path)
+    if not lines:
+        raise UsageError(f"{path} is empty")
+    layout = layout_of(path, lines, options.columns if options.transcripts is None else None, delimiter)
+    if layout.has_ids and options.columns is None:
+        raise UsageError(f"{path} is not a source ({named_ids(lines)}); {advice_on_ids(path, layout, lines)}")
+    if not layout.names:
+        raise UsageError(layout.question(path))
+    _check_names(layout.names, path)
+    return layout
+
+
+def rows_of_table(path: str, layout: Layout, options: MakeManifest, folder: str = "") -> Iterator[SourceEntry]:
+    """The entries of the rows of a table; relative audio paths are below `folder`.
+
+    A word such as `nan` or `null` is a word; an empty cell is missing.
+
+    Raises:
+        UsageError: no column names the audio, or a quotation mark is not closed.
+    """
+    roles = _roles([name for name in layout.names if name], options, path)
+    for line, row, text in _table_rows(path, layout):
+        if isinstance(row, RecordRejected):
+            yield rejected_entry(row.reason, row.detail, line, text)
+        else:
+            yield _entry(row, roles, line, folder)
+
+
+def rows_of_objects(path: str, options: MakeManifest, folder: str = "") -> Iterator[SourceEntry]:
+    """The entries of objects with fields of any type: JSON lines, or the rows of Parquet. NaN and null are missing.
+
+    Raises:
+        UsageError: no field of the first rows names the audio, or Parquet is damaged.
+    """
+    rows = _parquet_rows(path) if path.endswith(".parquet") else _json_rows(path)
+    sample = list(islice(rows, _SAMPLE_ROWS))
+    names = dict.fromkeys(name for _, row, _ in sample if isinstance(row, dict) for name in row)
+    roles: _Roles | None = None
+    for line, row, text in chain(sample, rows):
+        if isinstance(row, RecordRejected):
+            yield rejected_entry(row.reason, row.detail, line, text)
+            continue
+        roles = roles or _roles(list(names or row), options, path)
+        entry = _entry({name: value for name, value in row.items() if not is_missing(value)}, roles, line, folder)
+        if not entry.reason:
+            try:
+                entry.fields = checked_fields(entry.fields or {})
+            except RecordRejected as rejected:
+                entry.reason, entry.detail = rejected.reason.value, rejected.detail
+        yield entry
+
+
+def rows_of_metadata(
+    path: str, layout: Layout | None, options: MakeManifest, folder: str = ""
+) -> Iterator[SourceEntry]:
+    """The entries of a metadata file of an audiofolder, as Hugging Face datasets reads it.
+
+    Paths in it start from its folder, which is `folder` relative to the base folder; a backslash separates, too.
+    `layout`: the columns of a CSV; None for a file of another kind.
+    """
+    rows = rows_of_table(path, layout, options, folder) if layout else rows_of_objects(path, options, folder)
+    for entry in rows:
+        entry.path = entry.path.replace("\\", "/")
+        yield entry
+
+
+def _table_rows(path: str, layout: Layout) -> Iterator[_Row]:
+    """The rows of a table, each counted by columns; TSV and lists with | have no quotes, as in Common Voice."""
     keep_for_caller(_size_limit)
     csv.field_size_limit(sys.maxsize)
-    tabs = path.removesuffix(".gz").endswith(".tsv")
-    check_file(path, "source")
+    names, delimiter = layout.names, layout.delimiter
+    quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if layout.has_quotes else csv.QUOTE_NONE
+    what = "the header has" if layout.has_header else "the table has"
     opened = gzip.open if is_gzip(path) else open
     with opened(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
         try:
-            first = file.readline()
-            comma = ";" if ";" in first and "," not in first else ","
-            delimiter = "\t" if tabs or ("\t" in first and "," not in first) else comma
-            quoting: Literal[0, 3] = csv.QUOTE_NONE if delimiter == "\t" else csv.QUOTE_MINIMAL
-            header = next(csv.reader([first], delimiter=delimiter, quoting=quoting), [])
-            if first.count("|") == 2 and options.audio_column is None:
-                raise UsageError(
-                    f"{path} has no header, but lines id|text|normalized text, as in LJSpeech: give the folder of the "
-                    f"recordings as SOURCE, and {option('--transcripts', path)}"
-                )
-            names = [name.strip() for name in header]
-            _check_names(names, path)
-            roles = _roles(names, options, path)
             taken: list[str] = []  # the lines of the current row
             rows = csv.reader(_noting(file, taken), delimiter=delimiter, quoting=quoting)
-            before = 1
+            before, has_names = 0, layout.has_header
             for row in rows:
-                line, before = before + 1, rows.line_num + 1
+                line, before = before + 1, rows.line_num
                 if len(taken) > 1:
                     _check_quotes(taken, delimiter, f"{path}:{line}")
+                text = taken[0] if len(taken) == 1 else "".join(taken)
                 taken.clear()
-                if not row:
+                if not row or (len(row) == 1 and not row[0].strip()):
+                    continue
+                if has_names:
+                    has_names = False
                     continue
                 if len(row) != len(names):
-                    detail = f"the row has {len(row)} columns, the header has {len(names)}"
-                    yield rejected_entry(RejectReason.BAD_FIELD, detail, line, delimiter.join(row))
-                    continue
-                values = {name: value for name, value in zip(names, row, strict=True) if value}
-                if len(values) < len(row) - row.count(""):
+                    detail = f"the row has {len(row)} columns, {what} {len(names)}"
+                elif "\0" in text:
+                    detail = "the row has a NUL character; write the row again without it"
+                else:
+                    if delimiter == "|":
+                        row = [cell.strip() for cell in row]
+                    values = {name: value for name, value in zip(names, row, strict=True) if value and name}
+                    if not layout.has_header or _fits_names(names, row):
+                        yield line, values, text
+                        continue
                     detail = "the row has several values in columns without a name"
-                    yield rejected_entry(RejectReason.BAD_FIELD, detail, line, delimiter.join(row))
-                    continue
-                yield _entry(values, roles, line, folder)
+                yield line, RecordRejected(RejectReason.BAD_FIELD, detail), text.rstrip("\r\n")
         except (csv.Error, EOFError) as error:
             raise UsageError(
                 f"{path} cannot be read as a table: {error}; write it again, or give {option('--format')}"
             ) from None
+
+
+def _fits_names(names: Sequence[str], row: Sequence[str]) -> bool:
+    """Whether at most one value has no name: pandas writes the number of the row so."""
+    return "" not in names or sum(not name and bool(value) for name, value in zip(names, row, strict=True)) < 2
 
 
 def _size_limit() -> Undo:
@@ -96,12 +163,14 @@ def _check_names(names: Sequence[str], path: str) -> None:
     twice = sorted({name for name in names if name and names.count(name) > 1})
     if twice:
         raise UsageError(f"{path} has {names.count(twice[0])} columns with the name {twice[0]}; rename or remove one")
+    if any("\udc80" <= letter <= "\udcff" for name in names for letter in name):
+        raise UsageError(f"the header of {path} is not UTF-8; convert the file, with iconv -f ENCODING -t UTF-8")
 
 
 def _noting(lines: Iterable[str], taken: list[str]) -> Iterator[str]:
     for line in lines:
         taken.append(line)
-        yield line
+        yield line.replace("\0", "") if "\0" in line else line
 
 
 def _check_quotes(lines: list[str], delimiter: str, where: str) -> None:
@@ -115,40 +184,91 @@ def _check_quotes(lines: list[str], delimiter: str, where: str) -> None:
         ) from None
 
 
-def rows_of_jsonl(path: str, options: MakeManifest, folder: str = "") -> Iterator[SourceEntry]:
-    """The objects in a `metadata.jsonl`, treated as rows of a table; values may have any type, null is left out."""
-    roles: _Roles | None = None
-    for number, line in text_lines(path):
+def _json_rows(path: str) -> Iterator[_Row]:
+    decode = msgspec.json.Decoder(dict[str, Any]).decode
+    row: dict[str, Any] | RecordRejected
+    for number, line in byte_lines(path):
         try:
-            row = msgspec.json.decode(line.encode("utf-8", "surrogateescape"), type=dict[str, Any])
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            yield rejected_entry(RejectReason.BROKEN_JSON, f"broken JSON: {error}", number, line)
-            continue
-        roles = roles or _roles(list(row), options, path)
-        yield _entry({name: value for name, value in row.items() if value is not None}, roles, number, folder)
+            row = decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            try:
+                row = {name: decode_value(value) for name, value in parse_fields(line).items()}  # NaN is read, too
+            except RecordRejected as rejected:
+                row = rejected
+        yield number, row, "" if isinstance(row, dict) else line.decode("utf-8", "surrogateescape").rstrip("\r\n")
 
 
-def metadata_files(folder: str, entries: Iterable["os.DirEntry[str]"]) -> list[str]:
-    """The paths of the metadata files of an `audiofolder`, relative to `folder`, sorted.
+def _parquet_rows(path: str) -> Iterator[_Row]:
+    from prepcli.formats.parquet import naming_damage
+    from prepcli.formats.parquet_audio import open_parquet
 
-    They are in the folder itself or in its subfolders, one for each split. `entries`: what `other_entries` returns for
-    the folder.
+    number = 0
+    file = open_parquet(path)
+    with naming_damage(path):
+        for batch in file.iter_batches(use_threads=False):
+            for row in batch.to_pylist():
+                number += 1
+                yield number, {name: value for name, value in row.items() if not isinstance(value, bytes)}, ""
+
+
+def metadata_files(folder: str, options: MakeManifest) -> list[str]:
+    """The paths of the metadata files of an `audiofolder`, at any depth, relative to `folder`, sorted.
+
+    Hidden folders are left out, and files below `folder` that name no audio. If there are transcripts of another kind,
+    so is a list of ids and texts, as LJSpeech has one.
 
     Raises:
         UsageError: a folder has two metadata files.
     """
-    found: list[str] = []
-    below = sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
-    for place in ("", *below):
-        here = [os.path.join(place, name) for name in METADATA if os.path.isfile(os.path.join(folder, place, name))]
+    files: list[str] = []
+    has_transcripts = options.transcripts is not None or options.text_suffix is not None
+    for place, names in _folders(folder):
+        here = [path for name in METADATA if name in names for path in [os.path.join(place, name)]]
+        here = [path for path in here if _names_audio(os.path.join(folder, path), options, not place, has_transcripts)]
         if len(here) > 1:
             raise UsageError(f"{folder} has both {here[0]} and {here[1]}; keep one of them, or name it as SOURCE")
-        found += here
-    return found
+        files += here
+    return sorted(files)
+
+
+def _folders(top: str) -> Iterator[tuple[str, list[str]]]:
+    """All folders below `top`, and itself, by their paths relative to it; each with its files that are not audio."""
+    waiting, passed = [""], set[tuple[int, int]]()
+    while waiting:
+        place = waiting.pop()
+        path = os.path.join(top, place)
+        try:
+            status = os.stat(path)
+            if (status.st_dev, status.st_ino) in passed:
+                continue
+            passed.add((status.st_dev, status.st_ino))
+            entries = other_entries(path)
+        except OSError:  # the walk for audio reports it
+            continue
+        yield place, [entry.name for entry in entries]
+        folders = (entry.name for entry in entries if entry.name[0] != "." and entry.is_dir())
+        waiting += [os.path.join(place, name) for name in folders if not name.endswith(".prepcli")]
+
+
+def _names_audio(path: str, options: MakeManifest, is_top: bool, has_transcripts: bool) -> bool:
+    """Whether a file with the name of metadata describes audio; one at the top does, if nothing else has the texts."""
+    if path.endswith(".parquet"):
+        from prepcli.formats.parquet_audio import open_parquet
+
+        names = open_parquet(path).schema_arrow.names
+    else:
+        lines = first_lines(path)
+        first = decoded(lines[0]) if path.endswith(".jsonl") and lines else None
+        names = first or (layout_of(path, lines).names if lines else ())
+    wanted = AUDIO if options.audio_column is None else (options.audio_column,)
+    return not set(wanted).isdisjoint(names) or (is_top and not has_transcripts)
 
 
 def _roles(names: Sequence[str], options: MakeManifest, path: str) -> _Roles:
-    audio = _role(names, AUDIO, options.audio_column, "--audio-column", path)
+    wanted = options.audio_column
+    if wanted is None and _FILE_NAME in names and os.path.basename(path) in METADATA:
+        wanted = _FILE_NAME
+    audio = _role(names, AUDIO, wanted, "--audio-column", path)
     if audio is None:
         raise UsageError(
             f"{path} has no column that is known to name audio (its columns are {', '.join(names)}); name it with "
@@ -157,7 +277,7 @@ def _roles(names: Sequence[str], options: MakeManifest, path: str) -> _Roles:
     named = {
         _role(names, TEXT, options.text_column, "--text-column", path): "text",
         _role(names, SPEAKER, options.speaker_column, "--speaker-column", path): "speaker",
-        _role(names, LANG, None, "", path): "lang",
+        _role(names, LANG, options.lang_column, "--lang-column", path): "lang",
     }
     return audio, {column: name for column, name in named.items() if column is not None and column != audio}
 
@@ -168,7 +288,7 @@ def _role(names: Sequence[str], known: Sequence[str], wanted: str | None, flag: 
             raise UsageError(f"{path} has no column {wanted} ({option(flag)}); its columns are {', '.join(names)}")
         return wanted
     found = [name for name in known if name in names]
-    if len(found) > 1 and found[0] != known[0] and flag:
+    if len(found) > 1 and found[0] != known[0]:
         raise UsageError(f"{path} has the columns {' and '.join(found)}; say with {option(flag)} which one is meant")
     return found[0] if found else None
 
@@ -176,8 +296,12 @@ def _role(names: Sequence[str], known: Sequence[str], wanted: str | None, flag: 
 def _entry(row: dict[str, Any], roles: _Roles, line: int, folder: str) -> SourceEntry:
     audio, named = roles
     path = row.pop(audio, None)
-    if not isinstance(path, str) or not path.strip():
+    if isinstance(path, dict):  # as Hugging Face writes audio
+        path = path.get("path")
+    if path is None or (isinstance(path, str) and not path.strip()):
         return rejected_entry(RejectReason.MISSING_FIELD, f"there is no {audio}", line, str(row))
+    if not isinstance(path, str) or "\0" in path:
+        return rejected_entry(RejectReason.BAD_FIELD, f"{audio} is {path!r:.40}; it must be a path", line, str(row))
     path = os.path.join(folder, path)
     try:
         offset, duration = _number(row, "offset", 0.0), _number(row, "duration", None)
@@ -199,7 +323,7 @@ def _number(row: dict[str, Any], name: str, minimum: float | None) -> float | No
     if value is None:
         return None
     try:
-        number = float(value)
+        number = float("nan") if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
         number = float("nan")
     above = number >= minimum if minimum is not None else number > 0

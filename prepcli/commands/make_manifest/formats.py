@@ -8,20 +8,29 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
 
-from prepcli.commands.make_manifest.columns import METADATA, metadata_files, rows_of_csv, rows_of_jsonl
-from prepcli.commands.make_manifest.entries import SourceEntry, rejected_entry
-from prepcli.commands.make_manifest.kaldi import WAV_SCP, is_command, kaldi_source
+from prepcli.commands.make_manifest.columns import (
+    metadata_files,
+    rows_of_metadata,
+    rows_of_objects,
+    rows_of_table,
+    table_layout,
+)
+from prepcli.commands.make_manifest.entries import SourceEntry
+from prepcli.commands.make_manifest.kaldi import WAV_SCP, kaldi_source
 from prepcli.commands.make_manifest.lhotse import files_at, files_in, files_named, lhotse_source
 from prepcli.commands.make_manifest.options import MakeManifest
 from prepcli.commands.make_manifest.source import EntrySource, other_entries, stem_of, text_lines
-from prepcli.errors import RejectReason, UsageError, option
-from prepcli.formats.audio_names import AUDIO_SUFFIXES, headerless_advice
+from prepcli.errors import UsageError, option
+from prepcli.formats.audio_names import AUDIO_SUFFIXES, headerless_advice, is_audio_name
 from prepcli.formats.names import absolute_folder
+from prepcli.formats.tables import METADATA, is_metadata
 from prepcli.formats.tarred import BUCKET
 from prepcli.formats.wenet import list_kind
 from prepcli.jobs.inputs.arrow import ARROW_SUFFIXES, is_arrow
+from prepcli.manifest.json_kinds import RECORDS, decoded, kind_of_object
+from prepcli.manifest.kinds import first_lines, is_fairseq, kind_of
+from prepcli.manifest.remedies import shown
 
 _WORK = ".prepcli"
 _YIELDED_AT_ONCE = 1024
@@ -139,27 +148,18 @@ def _is_folder(entry: "os.DirEntry[str]") -> bool:
         return False
 
 
-def listed_paths(path: str) -> Iterator[SourceEntry]:
-    """The entries of a list with one path per line; blanks in a line belong to the path."""
-    for number, line in text_lines(path):
-        yield SourceEntry(line, number, stem_of(line))
+def listed_paths(path: str, is_fairseq: bool = False) -> Iterator[SourceEntry]:
+    """The entries of a list with one path per line; blanks in a line belong to the path.
+
+    `is_fairseq`: the first line is the folder of the paths, and each path is followed by a tab and a number of samples.
+    """
+    for number, line in islice(text_lines(path), is_fairseq, None):
+        name = line.rpartition("\t")[0] if is_fairseq else line
+        yield SourceEntry(name, number, stem_of(name))
 
 
-def file_list(path: str) -> Iterator[SourceEntry]:
-    """The entries of a file list with `path|text` or `path|text|speaker` per line."""
-    for number, line in text_lines(path):
-        parts = line.split("|")
-        if len(parts) not in (2, 3) or not parts[0].strip():
-            detail = f"the line has {len(parts)} parts between |; it must be path|text or path|text|speaker"
-            yield rejected_entry(RejectReason.BAD_FIELD, detail, number, line)
-            continue
-        fields: dict[str, Any] = {"text": parts[1].strip()}
-        if len(parts) == 3 and parts[2].strip():
-            fields["speaker"] = parts[2].strip()
-        yield SourceEntry(parts[0].strip(), number, stem_of(parts[0].strip()), fields)
-
-
-_FILES = ("list", "csv", "filelist")
+_FILES = ("list", "csv", "filelist", "jsonl")
+_TABLES = ("csv", "filelist", "jsonl", "audiofolder", "set")
 
 
 def source_of(options: MakeManifest, folder: Path) -> EntrySource:
@@ -172,18 +172,21 @@ def source_of(options: MakeManifest, folder: Path) -> EntrySource:
     is_pair = "," in path and options.format in ("auto", "lhotse") and files_named(path) is not None
     if not os.path.exists(path) and not is_pair:
         raise UsageError(f"there is no file or folder {path}" + ("" if os.path.isabs(path) else f" in {Path.cwd()}"))
-    kind, how = ("lhotse", "it names two files") if is_pair else _kind_of(path)
+    kind, how = ("lhotse", "it names two files") if is_pair else ("", "")
     if options.format != "auto":
         kind, how = options.format, "--format"
-    if kind not in ("lhotse", "set") and os.path.isdir(path) == (kind in _FILES):
-        wanted = "a file" if kind in _FILES else "a folder"
+    elif not is_pair:
+        kind, how = _kind_of(path, options)
+    is_file = kind in _FILES or (kind == "audiofolder" and is_metadata(path))
+    if kind not in ("lhotse", "set") and os.path.isdir(path) == is_file:
+        wanted = "a file" if is_file else "a folder"
         raise UsageError(f"{option('--format', kind)} reads {wanted}, and {path} is not one")
-    columns = options.audio_column, options.text_column, options.speaker_column
-    if any(one is not None for one in columns) and kind not in ("csv", "audiofolder", "set"):
-        raise UsageError(
-            f"{option('--audio-column')}, {option('--text-column')} and {option('--speaker-column')} are for tables; "
-            f"{path} is read as {kind}"
-        )
+    columns = options.audio_column, options.text_column, options.speaker_column, options.lang_column
+    if any(name is not None for name in columns) and kind not in _TABLES:
+        names = ", ".join(option(f"--{role}-column") for role in ("audio", "text", "speaker"))
+        raise UsageError(f"{names} and {option('--lang-column')} are for tables; {path} is read as {kind}")
+    if options.columns is not None and kind not in ("csv", "filelist") and options.transcripts is None:
+        raise UsageError(f"{option('--columns')} is for tables without a header; {path} is read as {kind}")
     for name, value in (("--input-format", options.input_format), ("--name-encoding", options.name_encoding)):
         if value is not None and kind != "set":
             raise UsageError(f"{option(name, value)} is for data sets in containers; {path} is read as {kind}")
@@ -220,36 +223,49 @@ def _open(path: str, kind: str, how: str, options: MakeManifest, folder: Path) -
     if kind == "lhotse":
         return lhotse_source(files_at(path), how, base, options.run_commands, folder)
     reader: Callable[[], Iterator[SourceEntry]]
-    if kind == "csv":
-        reader = partial(rows_of_csv, path, options)
+    if kind == "jsonl":
+        reader = partial(rows_of_objects, path, options)
+    elif kind == "list":
+        lines = first_lines(path)
+        reader = partial(listed_paths, path, is_fairseq(lines))
+        if is_fairseq(lines) and given is None:
+            base = absolute_folder(os.path.join(own, lines[0]))
     else:
-        reader = partial({"list": listed_paths, "filelist": file_list}[kind], path)
+        layout = table_layout(path, options, "|" if kind == "filelist" else None)
+        reader = partial(rows_of_table, path, layout, options)
+        how = f"{how}; {layout.how}" if layout.how else how
     hint = f"relative paths start from the folder of SOURCE; name another one with {option('--audio-base-dir')}"
     return EntrySource(path, kind, how, base, reader, (path,), hint=hint)
 
 
 def _audiofolder(path: str, how: str, base: str, options: MakeManifest) -> EntrySource:
-    names = metadata_files(path, other_entries(path))
+    top, names = (path, metadata_files(path, options)) if os.path.isdir(path) else os.path.split(path)
+    names = [names] if isinstance(names, str) else names
     if not names:
-        raise UsageError(f"{path} is not a Hugging Face audiofolder: it has no {' or '.join(METADATA)}")
+        raise UsageError(f"{path} is not a Hugging Face audiofolder: it has no {', '.join(METADATA)}")
+    paths = [os.path.join(top, name) for name in names]
+    layouts = [table_layout(file, options) if file.endswith(".csv") else None for file in paths]
     num_rows = 0
 
     def entries() -> Iterator[SourceEntry]:
         nonlocal num_rows
         num_rows = 0
-        for name in names:
-            read = rows_of_csv if name.endswith(".csv") else rows_of_jsonl
-            for row in read(os.path.join(path, name), options, os.path.dirname(name)):
+        for name, file, layout in zip(names, paths, layouts, strict=True):
+            for row in rows_of_metadata(file, layout, options, os.path.dirname(name)):
                 num_rows += 1
                 yield row
 
     def notes() -> Iterator[str]:
-        left_out = sum(1 for _ in Walk(path).files()) - num_rows
+        yield from (
+            f"{name}: {layout.how}" for name, layout in zip(names, layouts, strict=True) if layout and layout.how
+        )
+        if len(names) > 1:
+            yield f"{len(names):,} metadata files are read ({', '.join(names[:4])}); a split is the folder of one"
+        left_out = sum(1 for _ in Walk(top or ".").files()) - num_rows if os.path.isdir(path) else 0
         if left_out > 0:
             yield f"{left_out:,} audio files in the folder are left out: its metadata do not name them"
 
-    files = tuple(os.path.join(path, name) for name in names)
-    return EntrySource(path, "audiofolder", how, base, entries, files, notes=notes)
+    return EntrySource(path, "audiofolder", how, base, entries, tuple(paths), notes=notes)
 
 
 def holds_set(names: Iterable[str]) -> bool:
@@ -260,52 +276,61 @@ def holds_set(names: Iterable[str]) -> bool:
     )
 
 
-def _kind_of(path: str) -> tuple[str, str]:
+def _kind_of(path: str, options: MakeManifest) -> tuple[str, str]:
     """The format of a source by its content, and a text for the user that says how it was recognized."""
     if os.path.isdir(path):
-        if os.path.isfile(os.path.join(path, WAV_SCP)):
-            return "kaldi", f"it holds {WAV_SCP}"
-        entries = other_entries(path)
-        names = [entry.name for entry in entries]
-        if metadata := metadata_files(path, entries):
-            return "audiofolder", f"it holds {metadata[0]}"
-        if any(part.recordings for part in files_in(path, names)):
-            return "lhotse", "it holds recordings and supervisions of lhotse"
-        if holds_set(names):
-            return "set", "it is a data set with audio in containers"
-        return "folder", f"it is a folder without {WAV_SCP} and {' or '.join(METADATA)}"
+        return _kind_of_folder(path, options)
     name = os.path.basename(path).removesuffix(".gz")
     if name in (WAV_SCP, "segments"):
         raise UsageError(f"{path} is a file of a Kaldi data directory; give the directory")
-    if name == "metadata.jsonl":
-        raise UsageError(f"{path} is the metadata of a Hugging Face audiofolder; give its folder")
-    if name.lower().endswith((*_SET_SUFFIXES, *ARROW_SUFFIXES)) or list_kind(Path(path)) is not None:
+    is_rows = is_metadata(path) and path.endswith(".parquet")
+    if not is_rows and (name.lower().endswith((*_SET_SUFFIXES, *ARROW_SUFFIXES)) or list_kind(Path(path)) is not None):
         return "set", "it is a container of audio, or a list of such"
-    lines = [line for _, line in islice(text_lines(path), 100)]
+    kind = None if is_rows else kind_of(path)
+    if is_rows or (is_metadata(path) and kind is not None and kind.source in ("csv", "jsonl")):
+        return "audiofolder", "it has the name of the metadata of an audiofolder"
+    if options.columns is not None and options.transcripts is None and (kind is None or kind.source is None):
+        return ("filelist" if "|" in first_lines(path)[0] else "csv"), option("--columns")
+    if kind is not None and kind.source is not None:
+        return kind.source, f"it holds {kind.name}"
+    if kind is not None:
+        raise UsageError(f"{path} is not a source ({kind.name}); {kind.advice}")
+    lines = first_lines(path)
     if not lines:
         raise UsageError(f"{path} is empty")
-    if "\0" in lines[0]:
-        raise UsageError(f"{path} is not a text file; SOURCE is a folder, or a file that names audio")
     if lines[0].lstrip().startswith("{"):
-        return _kind_of_json(path, lines[0])
-    if name.endswith((".csv", ".tsv")) and ("|" not in lines[0] or "," in lines[0] or "\t" in lines[0]):
-        return "csv", f"its name ends in {name[-4:]}"
-    if all("|" in line and not is_command(line) for line in lines):
-        return "filelist", "its lines have | in them"
-    return "list", "it has one path per line"
+        return _kind_of_json(path, lines[0], options)
+    base = str(options.audio_base_dir or os.path.dirname(path))
+    if any("::" in line or is_audio_name(line) or os.path.exists(os.path.join(base, line)) for line in lines[:100]):
+        return "list", "it has one path per line"
+    raise UsageError(
+        f"{path} names no audio, by lines such as {shown(lines[0])}; if they are transcripts, give the folder of the "
+        f"audio as SOURCE, and {option('--transcripts', path)}"
+    )
 
 
-def _kind_of_json(path: str, line: str) -> tuple[str, str]:
-    from prepcli.formats.shar import decode_json
-    from prepcli.manifest.fields import with_audio_filepath
+def _kind_of_folder(path: str, options: MakeManifest) -> tuple[str, str]:
+    if os.path.isfile(os.path.join(path, WAV_SCP)):
+        return "kaldi", f"it holds {WAV_SCP}"
+    names = [entry.name for entry in other_entries(path)]
+    if metadata := metadata_files(path, options):
+        return "audiofolder", f"it holds {metadata[0]}"
+    if any(part.recordings for part in files_in(path, names)):
+        return "lhotse", "it holds recordings and supervisions of lhotse"
+    if holds_set(names):
+        return "set", "it is a data set with audio in containers"
+    return "folder", f"it is a folder without {WAV_SCP} and {', '.join(METADATA)}"
 
-    try:
-        encoded = with_audio_filepath(line.encode("utf-8", "replace"))
-        fields = decode_json(encoded, dict[str, object])
-    except ValueError:
-        raise UsageError(f"{path} begins with {{, but its first line is not a JSON object") from None
-    if "audio_filepath" in fields:
+
+def _kind_of_json(path: str, line: str, options: MakeManifest) -> tuple[str, str]:
+    fields = decoded(line)
+    if not isinstance(fields, dict):
+        raise UsageError(f"{path} begins with {{, but its first line is not a JSON object")
+    if kind_of_object(fields) == RECORDS:
         raise UsageError(f"{path} is a NeMo manifest already; prepcli fix-durations measures its durations again")
-    if str(fields.get("type")).endswith("Cut") or "sources" in fields or "recording_id" in fields:
-        return "lhotse", "its first line is a cut, a recording or a supervision of lhotse"
-    raise UsageError(f"{path} has JSON lines of an unknown kind (keys {', '.join(fields)}); lhotse cuts are read")
+    if options.audio_column is not None:
+        return "jsonl", "it has a JSON object per line"
+    raise UsageError(
+        f"{path} has JSON lines without a key that is known to name audio (keys {', '.join(fields)}); name it with "
+        f"{option('--audio-column')}"
+    )

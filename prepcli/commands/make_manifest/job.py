@@ -234,7 +234,7 @@ class MakeJob(LineJob[LineSlice, MakeContents]):
         if not slices.num_records:
             raise UsageError(f"{source.path} names no audio ({'; '.join(source.notes()) or 'it is empty'})")
         notes = [f"{source.path} is read as {source.kind}: {source.how}", *source.notes()]
-        if transcripts is not None and len(source.tables) > 1:
+        if transcripts is not None and "normalized_text" in source.tables:
             notes.append(f"{transcripts.path} has two texts for each id: text and normalized_text")
         if (keys := catalog.keys) is not None:
             by_path = {table.path: table for table in source.tables.values()}
@@ -267,7 +267,7 @@ class MakeJob(LineJob[LineSlice, MakeContents]):
             raise UsageError(f"the transcripts of {source.path} are in {source.tables['text'].path}; leave out {given}")
         if options.transcripts is None:
             return None
-        tables = read_transcripts(options.transcripts, stem_of)
+        tables = read_transcripts(options.transcripts, stem_of, options.columns)
         source.tables.update(tables)
         return tables["text"]
 
@@ -332,7 +332,9 @@ class MakeJob(LineJob[LineSlice, MakeContents]):
                 paths += filter(None, [None if one.reason else source.audio_of(one)])
         if any(is_command(path) or ".ark:" in path for path in paths):
             return None
-        return explain_missing([(source.base, path) for path in paths], source.path, near=source.path)
+        return explain_missing(
+            [(source.base, path) for path in paths], source.path, source.path, file=next(iter(source.files), "")
+        )
 
     def check_done(self, done: Sequence[LineSlice], workspace: Workspace) -> None:
         """Raise `UsageError` if a transcript next to the audio has changed since its record was written."""

@@ -12,7 +12,7 @@ from prepcli.errors import UsageError, option
 from prepcli.interface.options import Option
 from prepcli.interface.shared_options import InputFormat, NamesEncoding, OutManifest
 
-Format = Literal["auto", "folder", "list", "kaldi", "csv", "audiofolder", "filelist", "lhotse", "set"]
+Format = Literal["auto", "folder", "list", "kaldi", "csv", "audiofolder", "filelist", "jsonl", "lhotse", "set"]
 _MEASURED = ("audio_filepath", "duration", "offset")
 
 
@@ -20,8 +20,9 @@ _MEASURED = ("audio_filepath", "duration", "offset")
 class MakeManifest(JobOptions):
     """Make a NeMo manifest of your own audio, with durations as measured.
 
-    SOURCE is a folder of audio, a list of paths, a Kaldi data directory, a CSV or TSV with a header, a Hugging Face
-    audiofolder (metadata.csv or metadata.jsonl), a file list (path|text or path|text|speaker), lhotse cuts (.jsonl),
+    SOURCE is a folder of audio, a list of paths, a Kaldi data directory, a CSV or TSV, a Hugging Face audiofolder
+    (metadata.csv, .jsonl or .parquet), a file list (path|text, path|text|speaker or path|speaker|text), JSON lines
+    with the path of the audio ({"audio": ..., "text": ...}), lhotse cuts (.jsonl),
     recordings and supervisions of lhotse (their folder, one of both files, or RECORDINGS,SUPERVISIONS), or a data set
     (tarred, Shar, WeNet, webdataset, Parquet, zip; audio is then named FILE::MEMBER). Records are in the order of the
     source, those of a folder of audio sorted by path. Audio that cannot be read, and records whose transcript is
@@ -84,6 +85,19 @@ class MakeManifest(JobOptions):
     ] = None
     speaker_column: Annotated[
         str | None, Option("Column with the speaker.", shown_default="by its name: speaker, client_id, ...")
+    ] = None
+    lang_column: Annotated[
+        str | None,
+        Option("Column with the language.", shown_default="by its name: lang, locale, ...", added_later=True),
+    ] = None
+    columns: Annotated[
+        str | None,
+        Option(
+            "Names of the columns of a table without a header, in their order, such as path,text,speaker; - for one "
+            "to leave out. With --transcripts, of that file: id,text,speaker.",
+            metavar="NAMES",
+            added_later=True,
+        ),
     ] = None
     input_format: InputFormat = None
     name_encoding: NamesEncoding = None

@@ -25,7 +25,7 @@ def set_source(path: str, how: str, options: MakeManifest) -> EntrySource:
     Raises:
         UsageError: the path is not a data set.
     """
-    common = ("audio_column", "text_column", "speaker_column", "input_format", "name_encoding")
+    common = ("audio_column", "text_column", "speaker_column", "lang_column", "input_format", "name_encoding")
     manifests = manifests_of(path, SetInput(**{name: getattr(options, name) for name in common}))
 
     num_moved = 0

@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from prepcli.commands.make_manifest.entries import SourceEntry, rejected_entry
-from prepcli.errors import RecordRejected, RejectReason, UsageError, naming
+from prepcli.errors import RecordRejected, RejectReason, UsageError, naming, option
+from prepcli.formats.tables import layout_of
 from prepcli.gate import FirstPlaces, repeated_hashes
+from prepcli.manifest.foreign import check_is_text
+from prepcli.manifest.kinds import first_lines
 from prepcli.manifest.sources import check_file, is_gzip
 from prepcli.storage.input_files import FileState, read_at, state_of
 
@@ -46,6 +49,8 @@ class Table:
     path: str
     split: Split
     has_ids: bool = True
+    check: Callable[[str], None] | None = None
+    """Raises `RecordRejected` for a line that cannot be split."""
     sha256: str = ""
     state: FileState | None = None
     hashes: "array[int]" = field(default_factory=lambda: array("q"))
@@ -79,6 +84,8 @@ class Table:
             line = self._line(self.places[at])
             own, value = self.split(line)
             if own == key:
+                if self.check is not None:
+                    self.check(line)
                 found.append(value)
                 if self.has_ids:
                     break
@@ -102,23 +109,41 @@ class Table:
             size *= 8
 
 
-def read_transcripts(path: Path, key_of: Callable[[str], str]) -> dict[str, Table]:
+def read_transcripts(path: Path, key_of: Callable[[str], str], columns: str | None = None) -> dict[str, Table]:
     """Index a file of transcripts: `id text`, `id|text`, or `id|text|normalized text` as in LJSpeech.
 
     Args:
         path: the file.
         key_of: converts an id in the file to the key of its record.
+        columns: the names of the columns in their order, the first of which has the ids (`--columns`).
 
     Returns:
-        A table for each field of the records: `text`, and with three columns `normalized_text`.
+        A table for each field of the records: `text`, and with three columns `normalized_text` or `speaker`.
 
     Raises:
-        UsageError: there is no such file, or it is compressed.
+        UsageError: there is no such file, it is compressed, it is not text, or its columns cannot be decided.
     """
-    _check(path, "transcripts")
+    name = _check(path, "transcripts")
+    check_is_text(name)
+    lines = first_lines(name)
+    if columns is None and not (lines and all("|" in line for line in lines)):
+        return {"text": read_table(path, "transcripts", partial(_with_key, by_white_space, key_of), has_ids=False)}
+    if not lines:
+        raise UsageError(f"{name} is empty")
+    layout = layout_of(name, lines, columns, "|" if all("|" in line for line in lines) else None)
+    fields = {field: number for number, field in enumerate(layout.names) if field and number}
+    if "text" not in fields:
+        raise UsageError(layout.question(name) if not fields else f"{option('--columns')} names no column text")
+    check = partial(_check_columns, layout.delimiter, len(layout.names))
     return {
-        field: read_table(path, "transcripts", partial(_with_key, split, key_of), has_ids=False)
-        for field, split in _splits(path).items()
+        field: read_table(
+            path,
+            "transcripts",
+            partial(_with_key, partial(_by_columns, layout.delimiter, number), key_of),
+            check,
+            has_ids=False,
+        )
+        for field, number in fields.items()
     }
 
 
@@ -134,17 +159,19 @@ def _check(path: Path, what: str) -> str:
     return name
 
 
-def read_table(path: Path, what: str, split: Split, *, has_ids: bool = True) -> Table:
+def read_table(
+    path: Path, what: str, split: Split, check: Callable[[str], None] | None = None, *, has_ids: bool = True
+) -> Table:
     """Index the lines of a file by the keys that `split` finds in them; `what` names the file in errors.
 
-    `has_ids`: as in `Table`.
+    `check` and `has_ids`: see `Table`.
 
     Raises:
         UsageError: there is no such file, or it is compressed.
     """
     name = _check(path, what)
     state = state_of(name)
-    table = Table(name, split, has_ids, state=state)
+    table = Table(name, split, has_ids, check, state=state)
     table._file = Path(name).open("rb")  # noqa: SIM115 - worker processes read it
     hashes, places, digest, place = array("q"), array("q"), hashlib.sha256(), 0
     with path.open("rb") as lines:
@@ -213,28 +240,18 @@ def by_white_space(line: str) -> tuple[str, str]:
     return (parts[0], parts[1] if len(parts) > 1 else "") if parts else ("", "")
 
 
-def by_bar(line: str) -> tuple[str, str]:
-    """`key|value` -> key and value."""
-    key, _, value = line.strip("\r\n").partition("|")
-    return key.strip(), value.strip()
+def _by_columns(delimiter: str, column: int, line: str) -> tuple[str, str]:
+    """A row of a table -> its first column and column number `column`; empty if there is no such column."""
+    cells = [cell.strip() for cell in line.strip("\r\n").split(delimiter)]
+    return cells[0], cells[column] if len(cells) > column else ""
 
 
-def _by_bars(column: int, line: str) -> tuple[str, str]:
-    """`key|value|value` -> key and value number `column`, 1 or 2; the last value may contain more bars."""
-    parts = [part.strip() for part in line.strip("\r\n").split("|", 2)]
-    return parts[0], parts[column] if len(parts) > column else ""
-
-
-def _splits(path: Path) -> dict[str, Split]:
-    """Choose the form of a file of transcripts by its first 100 lines.
-
-    Returns for each field that this form has (`text`, `normalized_text`) the function that splits a line.
-    """
-    with path.open("rb") as file:
-        bars = [line.count(b"|") for line in file.readlines(1 << 16)[:100] if line.strip()]
-    if bars and all(count == 2 for count in bars):
-        return {"text": partial(_by_bars, 1), "normalized_text": partial(_by_bars, 2)}
-    return {"text": by_bar if bars and all(bars) else by_white_space}
+def _check_columns(delimiter: str, count: int, line: str) -> None:
+    if line.count(delimiter) + 1 != count:
+        detail = f"the line {line.strip()!r:.80} has {line.count(delimiter) + 1} columns, the table has {count}"
+        raise RecordRejected(RejectReason.BAD_FIELD, detail)
+    if "\0" in line:
+        raise RecordRejected(RejectReason.BAD_FIELD, f"the line {line.strip()!r:.80} has a character NUL")
 
 
 def _decode(line: bytes) -> str:

@@ -9,6 +9,7 @@ import msgspec
 from prepcli.audio.opening import open_source
 from prepcli.audio.source import refuse
 from prepcli.errors import RecordRejected, RejectReason, option
+from prepcli.manifest.kinds import utf16_of
 
 
 def transcript_of(audio: str, suffix: str) -> str:
@@ -31,10 +32,15 @@ def read_text(path: str) -> str:
         raise
     except OSError as error:
         refuse(error, path)
+    if (encoding := utf16_of(data)) is not None:
+        detail = f"the transcript {path} is UTF-16; convert it: iconv -f {encoding} -t UTF-8"
+        raise RecordRejected(RejectReason.NOT_UTF8, detail)
     try:
         text = data.decode("utf-8-sig").strip()
     except UnicodeDecodeError:
         raise RecordRejected(RejectReason.NOT_UTF8, f"the transcript {path} is not UTF-8") from None
+    if "\0" in text:
+        raise RecordRejected(RejectReason.BAD_FIELD, f"the transcript {path} has a NUL character")
     return " ".join(line.strip() for line in text.splitlines()) if "\n" in text else text
 
 

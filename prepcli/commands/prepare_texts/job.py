@@ -24,6 +24,7 @@ from prepcli.interface.options import settings_of
 from prepcli.jobs.line_job import LINES_NAME, LineContents, LineJob, SliceWriter
 from prepcli.manifest.fields import decode_line, decode_value, parse_fields
 from prepcli.manifest.foreign import check_is_json_lines, check_is_text
+from prepcli.manifest.json_kinds import PAIRS
 from prepcli.manifest.line_slices import LineSlice, slice_lines
 from prepcli.manifest.sources import expand_paths, open_bytes
 from prepcli.planning.split import by_count
@@ -115,7 +116,7 @@ class TextsJob(LineJob[LineSlice, TextsContents]):
             raise UsageError(f"no texts in {', '.join(self.paths)}: all lines are empty")
         are_records = [_begins_with_brace(path) for path in self.paths]
         for path, is_manifest in zip(self.paths, are_records, strict=True):
-            (check_is_json_lines if is_manifest else check_is_text)(path)
+            check_is_json_lines(path, (PAIRS,)) if is_manifest else check_is_text(path)
         if self.options.tts_text_field is not None and not all(are_records):
             text = self.paths[are_records.index(False)]
             raise UsageError(f"{option('--tts-text-field')} is for manifests, and {text} is a file of texts")

@@ -33,6 +33,12 @@ class FieldNames:
     text: str | None = None
     speaker: str | None = None
     id: str | None = None
+    lang: str | None = None
+
+    def __str__(self) -> str:
+        """The names as a part of a run's settings, as earlier versions wrote them, which did not know `lang`."""
+        lang = "" if self.lang is None else f", lang={self.lang!r}"
+        return f"FieldNames(audio={self.audio!r}, text={self.text!r}, speaker={self.speaker!r}, id={self.id!r}{lang})"
 
     def rename(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """The fields of a record under their names in a NeMo manifest, as the gate lets them pass.
@@ -47,7 +53,7 @@ class FieldNames:
         wanted = (
             ("text", self.text, TEXT_NAMES),
             ("speaker", self.speaker, SPEAKER_NAMES),
-            ("lang", None, LANGUAGE_NAMES),
+            ("lang", self.lang, LANGUAGE_NAMES),
             ("id", self.id, ID_NAMES),
         )
         present = {name: value for name, value in fields.items() if not is_missing(value)}

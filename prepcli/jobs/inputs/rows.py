@@ -71,7 +71,7 @@ def row_lines(path: str, columns: FieldNames) -> Iterator[bytes]:
 
 
 def _check_named(path: str, schema: "pyarrow.Schema", names: list[str], columns: FieldNames) -> None:
-    for name in (columns.text, columns.speaker, columns.id):
+    for name in (columns.text, columns.speaker, columns.id, columns.lang):
         if name is not None and name not in names:
             if name in schema.names:
                 raise UsageError(f"the column {name} of {path} holds audio or bytes; name one of {', '.join(names)}")

@@ -41,8 +41,10 @@ _WORD = re.compile(r"[A-Za-z]+")
 
 
 def given_columns(options: SetInput) -> FieldNames:
-    """The names of the columns with audio, text, speaker and id, from the options of the command."""
-    return FieldNames(options.audio_column, options.text_column, options.speaker_column, options.id_column)
+    """The names of the columns with audio, text, speaker, id and language, from the options of the command."""
+    return FieldNames(
+        options.audio_column, options.text_column, options.speaker_column, options.id_column, options.lang_column
+    )
 
 
 def containers_of_file(path: str, options: SetInput) -> list[str]:

@@ -122,7 +122,7 @@ class TestLists:
         write_audio(audio / "b/x y.wav", 0.25)
         done = make(listed, audio / "m.json")
         assert paths(audio / "m.json") == ["b/y.flac", "a/x.wav", "b/x y.wav"]
-        assert "is read as list: it has one path per line" in done.out
+        assert "is read as list: it holds a list of paths such as 'b/y.flac'" in done.out
 
     def test_compressed(self, audio: Path) -> None:
         (audio / "list.txt.gz").write_bytes(gzip.compress(b"b/y.flac\na/x.wav\n"))
@@ -132,14 +132,14 @@ class TestLists:
     def test_a_file_list(self, audio: Path) -> None:
         listed = write_lines_of(audio / "list.txt", "b/y.flac|one", "a/x.wav|two|me", "a|b|c|d", "gone.wav|three")
         make(listed, audio / "m.json")
-        assert [(r.get("text"), r.get("speaker")) for r in read_lines(audio / "m.json")] == [
-            ("one", None),
-            ("two", "me"),
-        ]
+        assert [(r.get("text"), r.get("speaker")) for r in read_lines(audio / "m.json")] == [("one", None)]
         assert [(r["manifest_line"], r["reject_reason"]) for r in rejects(audio / "m.json")] == [
+            (2, "bad_field"),
             (3, "bad_field"),
             (4, "missing_audio"),
         ]
+        details = [r["reject_detail"] for r in rejects(audio / "m.json")]
+        assert details[:2] == [f"the row has {count} columns, the table has 2" for count in (3, 4)]
 
     def test_where_relative_paths_are(self, audio: Path, tmp_path: Path) -> None:
         listed = write_lines_of(audio / "lists/list.txt", "b/y.flac", "a/x.wav")

@@ -1,6 +1,8 @@
 """Transcripts: beside the audio or in files of their own, repeated, long, changed, or not UTF-8."""
 
 import json
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -57,6 +59,58 @@ class TestTexts:
         ]
         for source in (metadata, tmp_path):
             assert f"--transcripts {metadata}" in make(source, tmp_path / "other.json", code=2).error_line
+
+    def test_three_columns_with_a_speaker(self, audio: Path, tmp_path: Path) -> None:
+        """As in Piper: the speaker was the text, and the text the normalized one."""
+        (audio / "b/x.wav").unlink()
+        rows = ["x|ann|a text", "y|ann|b text", "z|ann|c|text"]
+        metadata = write_lines_of(audio / "metadata.csv", *rows)
+        for source in (metadata, audio):
+            advice = make(source, tmp_path / "m.json", code=2).error_line
+            assert (
+                f"{metadata} is not a source (a list of ids and texts, as in LJSpeech, such as 'x|ann|a text')"
+                in advice
+            )
+        make(audio, tmp_path / "m.json", "--transcripts", metadata)
+        assert [(r["text"], r["speaker"]) for r in read_lines(tmp_path / "m.json")] == [
+            ("a text", "ann"),
+            ("b text", "ann"),
+        ]
+        write_audio(audio / "z.wav", 0.25)
+        make(audio, tmp_path / "m.json", "--transcripts", metadata, "--columns", "id,-,text", "--overwrite")
+        assert [record.get("speaker") for record in read_lines(tmp_path / "m.json")] == [None] * 2
+        [reject] = rejects(tmp_path / "m.json")
+        assert reject["reject_detail"] == "the line 'z|ann|c|text' has 4 columns, the table has 3"
+
+    def test_columns_that_cannot_be_told(self, audio: Path, tmp_path: Path) -> None:
+        (audio / "b/x.wav").unlink()
+        metadata = write_lines_of(tmp_path / "metadata.csv", "x|yes|ann", "y|yes|ann")
+        line = make(audio, tmp_path / "m.json", "--transcripts", metadata, code=2).error_line
+        for names in re.findall(r"--columns (\S+)", line):
+            make(audio, tmp_path / "m.json", "--transcripts", metadata, "--columns", names, "--overwrite")
+            record = read_lines(tmp_path / "m.json")[0]
+            assert [record[name] for name in names.split(",")[1:]] == ["yes", "ann"]
+
+    @pytest.mark.parametrize("folder", ["wavs", "wav", "."])
+    def test_the_advice_on_ljspeech(self, tmp_path: Path, folder: str) -> None:
+        """Its metadata are next to the folder of the recordings, or among them."""
+        top = tmp_path / "LJSpeech-1.1"
+        for number in range(3):
+            write_audio(top / folder / f"LJ001-000{number}.wav", 0.25, seed=number)
+        rows = [f"LJ001-000{number}|Text, {number}.|Text, number {number}." for number in range(3)]
+        metadata = write_lines_of(top / "metadata.csv", *rows)
+        for source in (metadata, top):
+            line = make(source, tmp_path / "m.json", code=2).error_line
+            command = shlex.split(line[line.index("prepcli make-manifest") :])
+            assert prepcli(*command[1:], cwd=tmp_path).code == 0
+            assert [(r["text"], r["normalized_text"]) for r in read_lines(tmp_path / "OUT.json")] == [
+                tuple(row.split("|")[1:]) for row in rows
+            ]
+
+    def test_utf16(self, audio: Path, tmp_path: Path) -> None:
+        (tmp_path / "t.txt").write_bytes("x text\ny text\n".encode("utf-16"))
+        done = make(audio, tmp_path / "m.json", "--transcripts", tmp_path / "t.txt", code=2)
+        assert "t.txt is not lines of text (UTF-16 text); convert it: iconv" in done.error_line
 
     @pytest.mark.parametrize("line", ["y the text", "y\tthe text", "y|the text", "y.flac|the text"])
     def test_one_stem_twice_is_a_reject(self, line: str, audio: Path, tmp_path: Path) -> None:
@@ -145,11 +199,14 @@ def test_a_missing_transcript_is_tried_again(audio: Path) -> None:
 def test_texts_that_are_not_utf8(name: str, audio: Path) -> None:
     rows = {
         "list.txt": [b"a/x.wav|\xff", b"b/x.wav|fine", b"\xff.wav|x"],
-        "table.csv": [b"path,te\xffxt", b"a/x.wav,1"],
+        "table.csv": [b"path,text", b"a/x.wav,1\xff", b"b/x.wav,fine", b"\xff.wav,x"],
     }
     (audio / name).write_bytes(b"\n".join(rows[name]))
     make(audio / name, audio / "m.json")
-    good = 1 if name == "list.txt" else 0
-    assert len(read_lines(audio / "m.json")) == good
-    assert {r["reject_reason"] for r in rejects(audio / "m.json")} <= {"not_utf8", "missing_audio"}
-    assert len(rejects(audio / "m.json")) == len(rows[name]) - 1 - good + (name == "list.txt")
+    assert [record["text"] for record in read_lines(audio / "m.json")] == ["fine"]
+    assert [r["reject_reason"] for r in rejects(audio / "m.json")] == ["not_utf8"] * 2
+
+
+def test_names_of_columns_that_are_not_utf8(audio: Path) -> None:
+    (audio / "table.csv").write_bytes(b"path,text,te\xff\na/x.wav,1,2\n")
+    assert "the header of" in make(audio / "table.csv", audio / "m.json", code=2).error_line
