@@ -3,21 +3,22 @@
 from collections.abc import Collection
 
 from prepcli.errors import UsageError
-from prepcli.manifest.kinds import HEAD_BYTES, head_of, kind_of, kind_of_bytes
+from prepcli.manifest.json_kinds import OTHER
+from prepcli.manifest.kinds import head_of, kind_of, kind_of_bytes, utf16_of
 
 
 def check_is_json_lines(path: str, accepts: Collection[str] = ()) -> None:
     """Refuse a file whose beginning shows that it is of another kind: audio, an archive, a table, a JSON list, ...
 
     JSON lines of other objects, such as lhotse cuts, are of another kind too, except those that `accepts` has (see
-    `Kind.lines`). A file of JSON lines is not refused, even if all lines are broken: the lines are rejects. A file that
+    `Kind.lines`). A file of lines is not refused, even if all are broken JSON: the lines are rejects. A file that
     cannot be read is not refused: its reader reports the error.
 
     Raises:
         UsageError: the file is of another kind; the message has the kind, and advice.
     """
     kind = kind_of(path)
-    if kind is not None and kind.lines not in accepts:
+    if kind is not None and kind.lines not in (OTHER, *accepts):
         raise UsageError(f"{path} is not a manifest of JSON lines ({kind.name}); {kind.advice}")
 
 
@@ -40,8 +41,9 @@ def check_is_text(path: str) -> None:
     """
     head = head_of(path) or b""
     kind = kind_of_bytes(head, path)
-    if kind is None and head.lstrip()[:1] == b"[" and len(head) < HEAD_BYTES:
+    is_binary = kind is not None and utf16_of(head) is None
+    if kind is None and head.lstrip()[:1] == b"[":
         kind = kind_of(path)
     if kind is not None:
-        advice = kind.advice if "convert" in kind.advice else "give a file with one text per line, or a manifest"
+        advice = "give a file with one text per line, or a manifest" if is_binary else kind.advice
         raise UsageError(f"{path} is not lines of text ({kind.name}); {advice}")

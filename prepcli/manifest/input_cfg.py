@@ -10,6 +10,7 @@ from prepcli.errors import UsageError
 from prepcli.formats.loader_sections import PLACES, loader_sections
 from prepcli.formats.yaml_text import read_yaml
 from prepcli.manifest.datasets import DataSet, EntrySettings, Mix, TextSet, parquet_set, parse_paths
+from prepcli.manifest.foreign import check_is_config
 from prepcli.manifest.loader_keys import (
     DATA_KEYS,
     INHERITED_KEYS,
@@ -124,6 +125,7 @@ def config_entries(
             continue
         if value in seen:
             raise UsageError(f"input_cfg includes itself: {' -> '.join((*seen, value))}")
+        check_is_config(value)
         seen = (*seen, value)
         value = _load(value)
     if not isinstance(value, list) or not value:

@@ -8,7 +8,6 @@ from typing import Any
 from prepcli.errors import UsageError
 from prepcli.manifest.braces import split_as_written
 from prepcli.manifest.datasets import DataSet, Mix, TextSet, data_in_directory, parse_paths
-from prepcli.manifest.foreign import check_is_config
 from prepcli.manifest.input_cfg import Texts, parse_input_cfg
 from prepcli.manifest.loader_keys import DATA_KEYS
 from prepcli.manifest.mixing import leaves_of
@@ -52,8 +51,6 @@ def resolve_input(spec: str, texts: Texts = "refuse") -> DataSet | Mix:
 
 
 def _in_config(value: Any, texts: Texts) -> DataSet | Mix:
-    if isinstance(value, str):
-        check_is_config(value)
     data = parse_input_cfg(value, texts=texts)
     leaves = leaves_of(data)
     if all(leaf.left_out for leaf in leaves):

@@ -16,6 +16,7 @@ from prepcli.manifest.sources import open_bytes
 RECORDS = "NeMo records"
 CUTS, RECORDINGS, SUPERVISIONS = "lhotse cuts", "lhotse recordings", "lhotse supervisions"
 PAIRS, CONVERSATIONS = "records with the audio in {!r}", "conversations"
+ROWS, OTHER = "rows of unknown columns", "lines without an object"
 ANY_LINES = (CUTS, RECORDINGS, SUPERVISIONS, PAIRS, CONVERSATIONS)
 _LHOTSE = (CUTS, RECORDINGS, SUPERVISIONS)
 _AUDIO_OF_CONVERSATIONS = {"audios": ".audios[0]", "audio": ".audio", "sound": ".sound", "audio_path": ".audio_path"}
@@ -31,7 +32,7 @@ class Kind(NamedTuple):
         name: its name in messages.
         advice: one remedy.
         source: the format of `make-manifest` that reads it; None if it reads no such file.
-        lines: one of the kinds above, if the file has one such JSON object per line.
+        lines: one of the kinds above, if the file has one such JSON object per line, or `ROWS` or `OTHER`.
     """
 
     name: str
@@ -55,20 +56,22 @@ def kind_of_json(path: str, text: str, is_whole: bool) -> Kind | None:
         if not isinstance(whole, list) and (is_whole or first is not None):
             return None
         return _of_value(path, _first_value(text[1:].lstrip()), ".[]", "a JSON list")
-    if len(lines) == 1 and not is_whole:  # a file that is one line may be longer
+    if len(lines) == 1 and not is_whole:  # the first line is long
         with open_bytes(path) as file:
             text = file.read(_LONG_LINE).decode("utf-8-sig", "replace").strip()
-        is_whole, first = len(text) < _LONG_LINE // 4 and "\n" not in text, None
-        first = decoded(text) if is_whole else None
+        is_whole = len(text) < _LONG_LINE // 4 and "\n" not in text
+        lines = [text.partition("\n")[0]]
+        first = decoded(lines[0])
     if isinstance(first, dict):
         nested = _kind_of_nested(path, text) if is_whole and len(lines) == 1 else None
         return nested or _kind_of_lines(path, [first, *map(decoded, lines[1:])])
-    whole = _first_value(text)
-    if isinstance(whole, dict) or (not is_whole and lines[0].strip() == "{" and lines[1].lstrip()[:1] == '"'):
+    # Among lines with an object each, those of an object over several lines are broken.
+    is_long = not is_whole and len(lines) > 1 and lines[0].strip() == "{" and lines[1].lstrip()[:1] == '"'
+    value = _first_value(text)
+    if is_long or (isinstance(value, dict) and not any(isinstance(decoded(line), dict) for line in lines)):
         command = conversion(path, "jq -c .", new_name(path, suffix=".jsonl"))
-        return _kind_of_nested(path, text) or Kind(
-            "a JSON object over several lines", f"write one object per line: {command}"
-        )
+        several = Kind("a JSON object over several lines", f"write one object per line: {command}")
+        return _kind_of_nested(path, text) or (several if "\n" in text else None)
     return None
 
 

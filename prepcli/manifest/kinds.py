@@ -6,12 +6,13 @@ A kind has a name and one remedy. `make-manifest` reads some kinds; no command r
 import io
 import os
 import re
+import shlex
 from collections.abc import Sequence
 from itertools import islice
 
 from prepcli.formats import tables
 from prepcli.formats.audio_names import is_audio_name
-from prepcli.manifest.json_kinds import Kind, kind_of_json, kind_of_yaml
+from prepcli.manifest.json_kinds import OTHER, ROWS, Kind, kind_of_json, kind_of_yaml
 from prepcli.manifest.remedies import (
     advice_on_ids,
     advice_on_windows,
@@ -46,7 +47,7 @@ _FAIRSEQ = re.compile(r"[^\t]+\t\d+")
 
 
 def kind_of(path: str) -> Kind | None:
-    """The kind of a file by its beginning; None for JSON lines of NeMo records, and for lines of no known kind.
+    """The kind of a file by its beginning; None for JSON lines of NeMo records, or of no known kind.
 
     None, too, for a file that cannot be read: its reader reports the error.
     """
@@ -68,7 +69,7 @@ def kind_of(path: str) -> Kind | None:
     return _kind_of_text(path)
 
 
-_BINARY = Kind("a binary file", "give the path of a manifest")
+_BINARY = Kind("a binary file", _OF_FOLDER)
 
 
 def kind_of_bytes(head: bytes, path: str) -> Kind | None:
@@ -138,7 +139,10 @@ def _kind_of_text(path: str) -> Kind | None:
         return _kind_of_table(path, lines)
     if any(map(is_audio_name, lines[:2])):
         return _named_audio(path, f"a list of paths such as {shown(lines[0])}", lines[:_SAMPLE], "list")
-    return None
+    advice = f"if they are transcripts, `prepcli make-manifest FOLDER OUT.json --transcripts {shlex.quote(path)}`"
+    lines_kind = ROWS if any(mark in lines[0] for mark in "\t,;|") else OTHER
+    what = f"lines such as {shown(lines[0])}"
+    return Kind(what, f"{advice} reads them, with the audio in FOLDER", lines=lines_kind)
 
 
 def _kind_of_table(path: str, lines: Sequence[str]) -> Kind:
@@ -147,7 +151,7 @@ def _kind_of_table(path: str, lines: Sequence[str]) -> Kind:
     name = {"\t": "a TSV", "|": "a table with |"}.get(layout.delimiter, "a CSV")
     what = f"{name} with header {shown(lines[0])}" if layout.has_header else f"{name} such as {shown(lines[0])}"
     if layout.has_ids:
-        return Kind(named_ids(lines), advice_on_ids(path, layout, lines))
+        return Kind(named_ids(lines), advice_on_ids(path, layout, lines), format)
     if not layout.names:
         given = f"{make_manifest_of(path)} --columns {layout.suggestions[0]}"
         return Kind(f"{what}, without a header", f"name its columns: {given}", format)

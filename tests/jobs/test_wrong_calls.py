@@ -262,8 +262,8 @@ CALLS: dict[str, dict[str, str]] = {
     "make-manifest": {
         "empty.txt m.json": "is empty",
         "nemo.txt m.json": "prepcli fix-durations",
-        "json.txt m.json": "JSON lines of an unknown kind (keys a)",
-        "binary.txt m.json": "is not a text file",
+        "json.txt m.json": "name audio (keys a); name it with --audio-column",
+        "binary.txt m.json": "is not a source (a binary file)",
         "list.txt m.json --format kaldi": "--format kaldi reads a folder",
         "list.txt m.json --text-column t": "are for tables",
         "list.txt m.json --run-commands": "--run-commands is for the commands of Kaldi and lhotse; ",

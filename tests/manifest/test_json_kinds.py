@@ -24,6 +24,9 @@ def test_files_of_lhotse(folder: Path, name: str, form: str) -> None:
     assert found is not None
     assert f"lhotse {name}" in found.name
     takes_cuts = name == "cuts" and form == "jsonl"
+    if (name, form) == ("supervisions", "jsonl"):
+        [line] = diagnoses(path, COMMANDS[-1:])
+        assert line.endswith(f"has no recordings with it (lhotse supervisions); {found.advice}")
     for line in diagnoses(path, COMMANDS[: 3 if form == "jsonl" else 8 : 1 if takes_cuts else 2]):
         assert f"({found.name}); {found.advice}" in line
     if form != "yaml" or name == "recordings":  # lhotse takes seconds to start
@@ -34,6 +37,10 @@ def test_a_config_is_none_of_lhotse(folder: Path) -> None:
     write(folder / "m.json", lines(RECORDS))
     config = write(folder / "input.yaml", "- type: nemo\n  manifest_filepath: m.json\n")
     assert prepcli("inspect", config, cwd=folder).code == 0
+    cuts = write(folder / "cuts.yaml", yaml.safe_dump(lhotse(folder)["cuts"]))
+    for command in (("inspect", cuts), ("blend", f"a={cuts}", "out.yaml"), ("index", cuts)):
+        done = prepcli(*command, cwd=folder)
+        assert (done.code, "(lhotse cuts in YAML); write them as JSON lines: " in done.error_line) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +52,6 @@ def test_a_config_is_none_of_lhotse(folder: Path) -> None:
         lines([*PAIRS, *RECORDS]),
         '{"audio_filepath": "a.wav", "messages": []}\n',
         '{"a": {"wav": "x"}, "audio_filepath": "a.wav"}\n',
-        "some text, but nothing else\n",
         f'{{"audio_filepath": "a.wav", "codes": "{"x" * HEAD_BYTES}"}}\n',
         "NUL \0 in text\n" * 2 + '{"audio_filepath": "a"}\n',
     ],

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from prepcli.errors import RejectReason, UsageError
+from prepcli.errors import UsageError
 from prepcli.manifest import scan
 from prepcli.manifest.index import index_manifests
 from prepcli.manifest.reader import LineReader
@@ -20,12 +20,11 @@ def test_a_byte_order_mark_and_windows_line_ends(tmp_path: Path) -> None:
         assert (reader.line(0), reader.line(1)) == (GOOD[0], GOOD[1])
 
 
-def test_utf_16_is_a_problem_in_every_line_and_no_crash(tmp_path: Path) -> None:
+def test_utf_16_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "m.json"
     path.write_bytes("\n".join([GOOD[0].decode()] * 5).encode("utf-16"))
-    index = index_manifests([str(path)])
-    assert (len(index), [p.line for p in index.problems]) == (0, [1, 2, 3, 4, 5])
-    assert index.problems[0].reason is RejectReason.NOT_UTF8
+    with pytest.raises(UsageError, match=r"UTF-16 text\); convert it: iconv"):
+        index_manifests([str(path)])
 
 
 def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,9 +4,9 @@ import csv
 import gzip
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -25,8 +25,11 @@ from prepcli.manifest.sources import check_file, is_gzip
 
 _FILE_NAME = "file_name"
 _SAMPLE_ROWS = 1000
-_Row = tuple[int, dict[str, Any] | RecordRejected, str]
-"""The number of a row from 1; its values, or why it cannot be read; and its text."""
+_TIMES = ("offset", "duration")
+_NO_TIMES: Mapping[str, Any] = {}
+_Cells = TypeVar("_Cells")
+_Row = tuple[int, _Cells | RecordRejected, str]
+"""The number of a row from 1; its cells, or why it cannot be read; and its text."""
 _Roles = tuple[str, dict[str, str]]
 """The name of the audio column; and a map from the text, speaker and language columns to fields of the manifest."""
 
@@ -59,12 +62,19 @@ def rows_of_table(path: str, layout: Layout, options: MakeManifest, folder: str 
     Raises:
         UsageError: no column names the audio, or a quotation mark is not closed.
     """
-    roles = _roles([name for name in layout.names if name], options, path)
+    audio, named = _roles([name for name in layout.names if name], options, path)
+    places = {name: place for place, name in enumerate(layout.names) if name}
+    left_out = {audio, *_TIMES, *named, *named.values()}
+    fields_at = [(field, places[name]) for name, field in named.items()]
+    fields_at += [(name, place) for name, place in places.items() if name not in left_out]
+    times_at = [(name, places[name]) for name in _TIMES if name in places]
     for line, row, text in _table_rows(path, layout):
         if isinstance(row, RecordRejected):
             yield rejected_entry(row.reason, row.detail, line, text)
-        else:
-            yield _entry(row, roles, line, folder)
+            continue
+        fields = {field: row[place] for field, place in fields_at if row[place]}
+        times = {name: row[place] for name, place in times_at if row[place]} if times_at else _NO_TIMES
+        yield _entry(row[places[audio]], fields, times, audio, line, folder)
 
 
 def rows_of_objects(path: str, options: MakeManifest, folder: str = "") -> Iterator[SourceEntry]:
@@ -82,7 +92,15 @@ def rows_of_objects(path: str, options: MakeManifest, folder: str = "") -> Itera
             yield rejected_entry(row.reason, row.detail, line, text)
             continue
         roles = roles or _roles(list(names or row), options, path)
-        entry = _entry({name: value for name, value in row.items() if not is_missing(value)}, roles, line, folder)
+        audio, named = roles
+        row = {name: value for name, value in row.items() if not is_missing(value)}
+        left_out = {audio, *_TIMES, *named, *named.values()}
+        fields = {field: row[name] for name, field in named.items() if name in row}
+        fields |= {name: value for name, value in row.items() if name not in left_out}
+        value = row.get(audio)
+        value = value.get("path") if isinstance(value, dict) else value  # as Hugging Face writes audio
+        times = {name: row[name] for name in _TIMES if name in row}
+        entry = _entry(value, fields, times, audio, line, folder)
         if not entry.reason:
             try:
                 entry.fields = checked_fields(entry.fields or {})
@@ -105,7 +123,7 @@ def rows_of_metadata(
         yield entry
 
 
-def _table_rows(path: str, layout: Layout) -> Iterator[_Row]:
+def _table_rows(path: str, layout: Layout) -> Iterator[_Row[list[str]]]:
     """The rows of a table, each counted by columns; TSV and lists with | have no quotes, as in Common Voice."""
     keep_for_caller(_size_limit)
     csv.field_size_limit(sys.maxsize)
@@ -118,6 +136,8 @@ def _table_rows(path: str, layout: Layout) -> Iterator[_Row]:
             taken: list[str] = []  # the lines of the current row
             rows = csv.reader(_noting(file, taken), delimiter=delimiter, quoting=quoting)
             before, has_names = 0, layout.has_header
+            # One value without a name may be the number of the row, which pandas writes.
+            unnamed = [place for place, name in enumerate(names) if not name] if layout.has_header else []
             for row in rows:
                 line, before = before + 1, rows.line_num
                 if len(taken) > 1:
@@ -136,9 +156,8 @@ def _table_rows(path: str, layout: Layout) -> Iterator[_Row]:
                 else:
                     if delimiter == "|":
                         row = [cell.strip() for cell in row]
-                    values = {name: value for name, value in zip(names, row, strict=True) if value and name}
-                    if not layout.has_header or _fits_names(names, row):
-                        yield line, values, text
+                    if not unnamed or sum(bool(row[place]) for place in unnamed) < 2:
+                        yield line, row, text
                         continue
                     detail = "the row has several values in columns without a name"
                 yield line, RecordRejected(RejectReason.BAD_FIELD, detail), text.rstrip("\r\n")
@@ -146,11 +165,6 @@ def _table_rows(path: str, layout: Layout) -> Iterator[_Row]:
             raise UsageError(
                 f"{path} cannot be read as a table: {error}; write it again, or give {option('--format')}"
             ) from None
-
-
-def _fits_names(names: Sequence[str], row: Sequence[str]) -> bool:
-    """Whether at most one value has no name: pandas writes the number of the row so."""
-    return "" not in names or sum(not name and bool(value) for name, value in zip(names, row, strict=True)) < 2
 
 
 def _size_limit() -> Undo:
@@ -184,7 +198,7 @@ def _check_quotes(lines: list[str], delimiter: str, where: str) -> None:
         ) from None
 
 
-def _json_rows(path: str) -> Iterator[_Row]:
+def _json_rows(path: str) -> Iterator[_Row[dict[str, Any]]]:
     decode = msgspec.json.Decoder(dict[str, Any]).decode
     row: dict[str, Any] | RecordRejected
     for number, line in byte_lines(path):
@@ -198,7 +212,7 @@ def _json_rows(path: str) -> Iterator[_Row]:
         yield number, row, "" if isinstance(row, dict) else line.decode("utf-8", "surrogateescape").rstrip("\r\n")
 
 
-def _parquet_rows(path: str) -> Iterator[_Row]:
+def _parquet_rows(path: str) -> Iterator[_Row[dict[str, Any]]]:
     from prepcli.formats.parquet import naming_damage
     from prepcli.formats.parquet_audio import open_parquet
 
@@ -293,33 +307,33 @@ def _role(names: Sequence[str], known: Sequence[str], wanted: str | None, flag: 
     return found[0] if found else None
 
 
-def _entry(row: dict[str, Any], roles: _Roles, line: int, folder: str) -> SourceEntry:
-    audio, named = roles
-    path = row.pop(audio, None)
-    if isinstance(path, dict):  # as Hugging Face writes audio
-        path = path.get("path")
+def _entry(
+    path: object, fields: dict[str, Any], times: Mapping[str, Any], audio: str, line: int, folder: str
+) -> SourceEntry:
+    """The entry of a row: the value of its column `audio`, its fields, and its `offset` and `duration`, if any."""
     if path is None or (isinstance(path, str) and not path.strip()):
-        return rejected_entry(RejectReason.MISSING_FIELD, f"there is no {audio}", line, str(row))
+        return rejected_entry(RejectReason.MISSING_FIELD, f"there is no {audio}", line, str(fields))
     if not isinstance(path, str) or "\0" in path:
-        return rejected_entry(RejectReason.BAD_FIELD, f"{audio} is {path!r:.40}; it must be a path", line, str(row))
-    path = os.path.join(folder, path)
+        return rejected_entry(RejectReason.BAD_FIELD, f"{audio} is {path!r:.40}; it must be a path", line, str(fields))
+    if folder:
+        path = os.path.join(folder, path)
+    if not times:
+        return SourceEntry(path, line, stem_of(path), fields)
     try:
-        offset, duration = _number(row, "offset", 0.0), _number(row, "duration", None)
+        offset, duration = _number(times, "offset", 0.0), _number(times, "duration", None)
     except RecordRejected as rejected:
-        return SourceEntry(path, line, fields=row, reason=rejected.reason.value, detail=rejected.detail)
-    fields = {name: row[column] for column, name in named.items() if column in row}
-    fields |= {name: value for name, value in row.items() if name not in named and name not in fields}
+        return SourceEntry(path, line, fields=fields, reason=rejected.reason.value, detail=rejected.detail)
     # Without an offset the entry is the whole file, whose duration is measured.
     return SourceEntry(path, line, stem_of(path), fields, offset, (duration or 0.0) if offset is not None else 0.0)
 
 
-def _number(row: dict[str, Any], name: str, minimum: float | None) -> float | None:
-    """Remove column `name` from the row, and return its value in seconds; None if the row does not have it.
+def _number(times: Mapping[str, Any], name: str, minimum: float | None) -> float | None:
+    """The value of `name` in seconds; None if it is not there.
 
     Raises `RecordRejected` if the value is not a finite number or is below `minimum`. If `minimum` is None, the value
     must be above 0.
     """
-    value = row.pop(name, None)
+    value = times.get(name)
     if value is None:
         return None
     try:

@@ -22,15 +22,14 @@ from prepcli.commands.make_manifest.lhotse import files_at, files_in, files_name
 from prepcli.commands.make_manifest.options import MakeManifest
 from prepcli.commands.make_manifest.source import EntrySource, other_entries, stem_of, text_lines
 from prepcli.errors import UsageError, option
-from prepcli.formats.audio_names import AUDIO_SUFFIXES, headerless_advice, is_audio_name
+from prepcli.formats.audio_names import AUDIO_SUFFIXES, headerless_advice
 from prepcli.formats.names import absolute_folder
 from prepcli.formats.tables import METADATA, is_metadata
 from prepcli.formats.tarred import BUCKET
 from prepcli.formats.wenet import list_kind
 from prepcli.jobs.inputs.arrow import ARROW_SUFFIXES, is_arrow
-from prepcli.manifest.json_kinds import RECORDS, decoded, kind_of_object
+from prepcli.manifest.json_kinds import OTHER, RECORDS, ROWS, SUPERVISIONS, decoded, kind_of_object
 from prepcli.manifest.kinds import first_lines, is_fairseq, kind_of
-from prepcli.manifest.remedies import shown
 
 _WORK = ".prepcli"
 _YIELDED_AT_ONCE = 1024
@@ -159,7 +158,8 @@ def listed_paths(path: str, is_fairseq: bool = False) -> Iterator[SourceEntry]:
 
 
 _FILES = ("list", "csv", "filelist", "jsonl")
-_TABLES = ("csv", "filelist", "jsonl", "audiofolder", "set")
+TABLES = ("csv", "filelist", "jsonl", "audiofolder", "set")
+"""Formats with columns or fields that have names."""
 
 
 def source_of(options: MakeManifest, folder: Path) -> EntrySource:
@@ -182,7 +182,7 @@ def source_of(options: MakeManifest, folder: Path) -> EntrySource:
         wanted = "a file" if is_file else "a folder"
         raise UsageError(f"{option('--format', kind)} reads {wanted}, and {path} is not one")
     columns = options.audio_column, options.text_column, options.speaker_column, options.lang_column
-    if any(name is not None for name in columns) and kind not in _TABLES:
+    if any(name is not None for name in columns) and kind not in TABLES:
         names = ", ".join(option(f"--{role}-column") for role in ("audio", "text", "speaker"))
         raise UsageError(f"{names} and {option('--lang-column')} are for tables; {path} is read as {kind}")
     if options.columns is not None and kind not in ("csv", "filelist") and options.transcripts is None:
@@ -289,24 +289,22 @@ def _kind_of(path: str, options: MakeManifest) -> tuple[str, str]:
     kind = None if is_rows else kind_of(path)
     if is_rows or (is_metadata(path) and kind is not None and kind.source in ("csv", "jsonl")):
         return "audiofolder", "it has the name of the metadata of an audiofolder"
-    if options.columns is not None and options.transcripts is None and (kind is None or kind.source is None):
-        return ("filelist" if "|" in first_lines(path)[0] else "csv"), option("--columns")
+    if kind is not None and kind.lines == SUPERVISIONS and files_at(path).recordings is None:
+        raise UsageError(f"{path} has no recordings with it ({kind.name}); {kind.advice}")
     if kind is not None and kind.source is not None:
         return kind.source, f"it holds {kind.name}"
-    if kind is not None:
-        raise UsageError(f"{path} is not a source ({kind.name}); {kind.advice}")
     lines = first_lines(path)
     if not lines:
         raise UsageError(f"{path} is empty")
-    if lines[0].lstrip().startswith("{"):
+    if kind is None:
         return _kind_of_json(path, lines[0], options)
-    base = str(options.audio_base_dir or os.path.dirname(path))
-    if any("::" in line or is_audio_name(line) or os.path.exists(os.path.join(base, line)) for line in lines[:100]):
-        return "list", "it has one path per line"
-    raise UsageError(
-        f"{path} names no audio, by lines such as {shown(lines[0])}; if they are transcripts, give the folder of the "
-        f"audio as SOURCE, and {option('--transcripts', path)}"
-    )
+    if kind.lines in (ROWS, OTHER):
+        base = str(options.audio_base_dir or os.path.dirname(path))
+        if options.columns is not None and options.transcripts is None:
+            return "csv", option("--columns")
+        if any("::" in line or os.path.exists(os.path.join(base, line)) for line in lines[:100]):
+            return "list", "it has one path per line"
+    raise UsageError(f"{path} is not a source ({kind.name}); {kind.advice}")
 
 
 def _kind_of_folder(path: str, options: MakeManifest) -> tuple[str, str]:
@@ -325,7 +323,7 @@ def _kind_of_folder(path: str, options: MakeManifest) -> tuple[str, str]:
 def _kind_of_json(path: str, line: str, options: MakeManifest) -> tuple[str, str]:
     fields = decoded(line)
     if not isinstance(fields, dict):
-        raise UsageError(f"{path} begins with {{, but its first line is not a JSON object")
+        raise UsageError(f"{path} begins with {line[:1]}, but its first line is not a JSON object")
     if kind_of_object(fields) == RECORDS:
         raise UsageError(f"{path} is a NeMo manifest already; prepcli fix-durations measures its durations again")
     if options.audio_column is not None:

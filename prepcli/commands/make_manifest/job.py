@@ -19,7 +19,7 @@ from prepcli.audio.info import AudioInfo, unreadable
 from prepcli.audio.limits import segment_samples
 from prepcli.audio.probe import Probes, plain_wav_seconds, probe_bytes
 from prepcli.commands.make_manifest.entries import Catalog, MatchBy, SourceEntry, encodable, write_catalog
-from prepcli.commands.make_manifest.formats import source_of
+from prepcli.commands.make_manifest.formats import TABLES, source_of
 from prepcli.commands.make_manifest.kaldi import in_archive, is_command, words_of_command
 from prepcli.commands.make_manifest.options import MakeManifest
 from prepcli.commands.make_manifest.source import EntrySource, stem_of
@@ -375,7 +375,7 @@ class MakeJob(LineJob[LineSlice, MakeContents]):
 
 def _advice_on_texts(contents: MakeContents) -> str:
     """Advice for a manifest without texts: an option to give; for a table, also the columns that may have the text."""
-    if contents.source.kind in ("csv", "audiofolder"):
+    if contents.source.kind in TABLES:
         entries = contents.catalog.sample()
         left = dict.fromkeys(name for entry in entries for name in entry.fields or () if name not in NAMED_FIELDS)
         if left:

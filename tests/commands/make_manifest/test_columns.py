@@ -12,6 +12,7 @@ import pytest
 from tests.commands.make_manifest.test_formats import make, rejects, write_lines_of
 from tests.conftest import read_lines
 from tests.support.audio_files import write_audio
+from tests.support.running import prepcli
 
 
 class TestTables:
@@ -224,7 +225,7 @@ class TestObjects:
         ]
         assert [(r["manifest_line"], r["reject_detail"]) for r in rejects(audio / "m.json")] == [
             (3, "text is 1984; it must be a string"),
-            (4, "text is ['a']; it must be a string"),
+            (4, 'text is ["a"]; it must be a string'),
             (5, "speaker is 1.5; it must be a string or an integer"),
             (6, "there is no audio"),
             (7, "there is no audio"),
@@ -288,3 +289,23 @@ class TestAudiofolders:
         done = make(audio / "a/metadata.jsonl", audio / "m.json")
         assert texts(audio / "m.json") == [("a/x.wav", "one", None, None), ("b/y.flac", None, None, None)]
         assert "is read as audiofolder" in done.out
+
+    def test_two_of_one_folder(self, audio: Path) -> None:
+        table = write_lines_of(audio / "metadata.csv", "file_name,text", "a/x.wav,one")
+        rows = write_lines_of(audio / "metadata.jsonl", '{"file_name": "b/x.wav"}')
+        line = make(audio, audio / "m.json", code=2).error_line
+        assert "has both metadata.csv and metadata.jsonl; keep one of them, or name it as SOURCE" in line
+        for source in (table, rows):
+            make(source, audio / f"{source.suffix[1:]}.json")
+        assert texts(audio / "jsonl.json") == [("b/x.wav", None, None, None)]
+
+
+def test_lines_that_name_no_audio(audio: Path) -> None:
+    """They were a list of paths, none of which exists."""
+    (audio / "b/x.wav").unlink()
+    table = write_lines_of(audio / "texts", "x the text of it", "y another text")
+    line = make(table, audio / "m.json", code=2).error_line
+    assert "is not a source (lines such as 'x the text of it'); if they are transcripts" in line
+    command = re.findall("`(.*?)`", line)[0].replace("FOLDER", str(audio)).split()
+    assert prepcli(*command[1:], cwd=audio).code == 0
+    assert [record["text"] for record in read_lines(audio / "OUT.json")] == ["the text of it", "another text"]

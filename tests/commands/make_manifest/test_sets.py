@@ -42,3 +42,14 @@ def test_a_row_without_audio_is_a_reject(tmp_path: Path) -> None:
     assert [one["audio_filepath"] for one in read_lines(tmp_path / "m.json")] == ["a.parquet::0"]
     [reject] = read_lines(tmp_path / "m.json.prepcli" / "rejects.jsonl")
     assert "a.parquet::1 is not embedded" in reject["reject_detail"]
+
+
+def test_the_column_of_the_language(tmp_path: Path) -> None:
+    import pyarrow as pa
+
+    audio = pa.array([{"bytes": (MINI_CORPUS / "s01/s01_u1.flac").read_bytes(), "path": None}])
+    table = write_rows(tmp_path / "a.parquet", audio, {"text": ["one"], "tongue": ["it"]})
+    done = prepcli("make-manifest", table, tmp_path / "m.json", "--lang-column", "tongue")
+    assert (done.code, [one["lang"] for one in read_lines(tmp_path / "m.json")]) == (0, ["it"])
+    done = prepcli("manifest-to-wenet", table, tmp_path / "out", "--lang-column", "language")
+    assert (done.code, "has no column language; its columns are" in done.error_line) == (2, True)
