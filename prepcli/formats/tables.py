@@ -6,7 +6,6 @@ these, nothing is guessed: the layout then has no names.
 """
 
 import csv
-import os
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -20,11 +19,10 @@ AUDIO = (
     *("wav", "wav_path", "wav_filename", "wav_file", "audio_path", "audio_file", "audio_file_name"),
 )
 """Names of columns with the path of the audio, in NeMo, Hugging Face, Common Voice, DeepSpeech and others."""
-TEXT = ("text", "transcription", "transcript", "sentence", "normalized_text", "txt")
+TEXT = ("text", "sentence", "transcript", "transcription", "normalized_text", "raw_text", "raw_transcription", "txt")
+"""Usual names of the column or field with the text: the first that a record has becomes `text`."""
 SPEAKER = ("speaker", "speaker_id", "client_id", "spk", "spk_id", "speaker_name")
 LANG = ("lang", "language", "locale")
-METADATA = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
-"""Names of the files that describe a Hugging Face `audiofolder`; paths in them start from their folders."""
 SAMPLE_LINES = 4096
 """Maximum number of lines by which the layout of a table is decided."""
 LEFT_OUT = ("", "-")
@@ -226,8 +224,3 @@ def _suggestions(rows: Sequence[Sequence[str]], audio: int, key: str = "path") -
     return tuple(
         ",".join(key if number == audio else names.get(number, "-") for number in range(count)) for names in choices
     )
-
-
-def is_metadata(path: str) -> bool:
-    """Whether a file describes an `audiofolder`, by its name."""
-    return os.path.basename(path) in METADATA

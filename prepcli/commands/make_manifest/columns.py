@@ -14,7 +14,8 @@ from prepcli.commands.make_manifest.entries import SourceEntry, rejected_entry
 from prepcli.commands.make_manifest.options import MakeManifest
 from prepcli.commands.make_manifest.source import byte_lines, other_entries, stem_of
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
-from prepcli.formats.tables import AUDIO, LANG, METADATA, SPEAKER, TEXT, Layout, layout_of
+from prepcli.formats.audiofolder import METADATA
+from prepcli.formats.tables import AUDIO, LANG, SPEAKER, TEXT, Layout, layout_of
 from prepcli.gate import checked_fields, is_missing
 from prepcli.interface.calls import Undo, keep_for_caller
 from prepcli.manifest.fields import decode_value, parse_fields

@@ -23,8 +23,8 @@ from prepcli.commands.make_manifest.options import MakeManifest
 from prepcli.commands.make_manifest.source import EntrySource, other_entries, stem_of, text_lines
 from prepcli.errors import UsageError, option
 from prepcli.formats.audio_names import AUDIO_SUFFIXES, headerless_advice
+from prepcli.formats.audiofolder import METADATA, is_metadata
 from prepcli.formats.names import absolute_folder
-from prepcli.formats.tables import METADATA, is_metadata
 from prepcli.formats.tarred import BUCKET
 from prepcli.formats.wenet import list_kind
 from prepcli.jobs.inputs.arrow import ARROW_SUFFIXES, is_arrow

@@ -9,15 +9,12 @@ import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.formats.audio_names import AUDIO_SUFFIXES
+from prepcli.formats.tables import LANG, SPEAKER, TEXT
 from prepcli.gate import checked_fields, is_missing
 from prepcli.interface.printing import encodable
 from prepcli.manifest.record import MAX_SECONDS
 from prepcli.storage.containers import BEGINNING, UNUSABLE
 
-TEXT_NAMES = ("text", "sentence", "transcript", "transcription", "normalized_text", "raw_text", "raw_transcription")
-"""Usual names of the field with the text: the first that a record has becomes `text`, others keep their names."""
-SPEAKER_NAMES = ("speaker", "speaker_id", "client_id")
-LANGUAGE_NAMES = ("lang", "language", "locale")
 DURATION_NAMES = ("duration", "audio_duration")
 ID_NAMES = ("id", "_id", "segment_id", "utt_id", "key", "__key__")
 _DIGITS = re.compile(r"(\d+)")
@@ -51,9 +48,9 @@ class FieldNames:
                 hold its value.
         """
         wanted = (
-            ("text", self.text, TEXT_NAMES),
-            ("speaker", self.speaker, SPEAKER_NAMES),
-            ("lang", self.lang, LANGUAGE_NAMES),
+            ("text", self.text, TEXT),
+            ("speaker", self.speaker, SPEAKER),
+            ("lang", self.lang, LANG),
             ("id", self.id, ID_NAMES),
         )
         present = {name: value for name, value in fields.items() if not is_missing(value)}

@@ -59,7 +59,7 @@ class TestTables:
     def test_two_columns_with_text(self, audio: Path) -> None:
         table = write_lines_of(audio / "t.csv", "path,sentence,transcript", "a/x.wav,a,b")
         done = make(table, audio / "m.json", code=2)
-        assert "columns transcript and sentence; say with --text-column" in done.error_line
+        assert "columns sentence and transcript; say with --text-column" in done.error_line
 
     def test_two_columns_of_one_name(self, audio: Path) -> None:
         """The last one would be taken, and nobody be told."""
