@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError
-from prepcli.formats.parquet import check_installed, naming_damage
 
 METADATA = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 _FILE_NAME = "file_name"
@@ -69,7 +68,7 @@ def _audio_column(columns: Sequence[str], name: str, place: str) -> str:
     raise UsageError(
         f"{name} in {place} has {'several columns' if found else 'no column'} with the names of audio files (its "
         f"columns are {', '.join(columns)}); name it {_FILE_NAME}, or, if it lists texts by id, unpack the set: "
-        f"prepcli make-manifest FOLDER_OF_AUDIO OUT.json --transcripts {name}"
+        f"prepcli make-manifest --transcripts {name} FOLDER_OF_AUDIO OUT.json"
     )
 
 
@@ -118,6 +117,8 @@ def _number(text: str) -> Any:
 
 
 def _of_parquet(data: bytes, what: str) -> Iterator[dict[str, Any]]:
+    from prepcli.formats.parquet import check_installed, naming_damage
+
     check_installed()
     import pyarrow
     import pyarrow.parquet

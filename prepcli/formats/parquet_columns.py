@@ -21,7 +21,7 @@ _FORMS = (
 )
 _OF_PATHS = (
     "if these are paths of audio files, export the table as CSV and make a manifest of it: prepcli make-manifest "
-    "TABLE.csv OUT.json --audio-column {}"
+    "--audio-column {} TABLE.csv OUT.json"
 )
 _ROWS_OF_LISTS = (
     "import pyarrow.compute as c, pyarrow.parquet as p; t = p.read_table({path}); n = {column}; "
@@ -43,8 +43,8 @@ def audio_column(schema: "pyarrow.Schema", path: str, wanted: str | None = None)
         # Also verify and inspect, which have no such option, read a manifest that names the column.
         raise UsageError(
             f"{path} has several columns that may hold audio ({', '.join(columns)}); name one with "
-            f"{option('--audio-column', columns[0])}, or in a manifest: prepcli make-manifest {path} OUT.json "
-            f"--audio-column {columns[0]}"
+            f"{option('--audio-column', columns[0])}, or in a manifest: "
+            f"prepcli make-manifest --audio-column {columns[0]} {path} OUT.json"
         )
     if not columns:
         types = ", ".join(f"{field.name} ({shown(field.type)})" for field in schema)

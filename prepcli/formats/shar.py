@@ -5,7 +5,6 @@ lhotse. Layout and ids are those of NeMo's script (create_lhotse_shar_from_nemo_
 are in lhotse/shar/readers/lazy.py and tar.py.
 """
 
-import json
 import posixpath
 import re
 import zlib
@@ -194,19 +193,3 @@ class CutLine(msgspec.Struct):
     duration: float
     recording: RecordingLine | None = None
     supervisions: list[Any] = []
-
-
-def decode_json(text: bytes, type: Any) -> Any:
-    """Decode a JSON text to a msgspec `type`. NaN and numbers like 1e5000 are accepted, because lhotse reads them too.
-
-    Raises:
-        msgspec.DecodeError: the value is not of that type.
-        ValueError: the text is not JSON, not UTF-8, or nested too deeply.
-    """
-    try:
-        try:
-            return msgspec.json.decode(text, type=type)
-        except msgspec.DecodeError:  # raised also if the only fault is a number too large for a double
-            return msgspec.convert(json.loads(text), type)
-    except RecursionError as error:
-        raise ValueError("JSON with lists or objects that are nested too deeply") from error

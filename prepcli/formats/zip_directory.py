@@ -27,7 +27,7 @@ def check_volumes(file: IO[bytes], path: str) -> None:
     at = tail.rfind(_END)
     if at >= 0 and int.from_bytes(tail[at + 4 : at + 6], "little") not in (0, _IN_ZIP64):
         whole = f"{os.path.splitext(path)[0]}-whole.zip"
-        raise UsageError(f"{path} is the last of several volumes; join them first: zip -s 0 {path} --out {whole}")
+        raise UsageError(f"{path} is the last of several volumes; join them first: zip -s 0 -O {whole} {path}")
 
 
 def check_not_joined(file: IO[bytes], path: str, begin: int) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from prepcli.errors import UsageError, naming
-from prepcli.formats.shar import decode_json
+from prepcli.formats.lenient_json import decode_json
 from prepcli.manifest.record import MAX_SECONDS
 from prepcli.processes.pools import map_in_order
 from prepcli.storage.input_files import FileState, check_unchanged

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from prepcli.formats.lenient_json import decode_json
 from prepcli.formats.names import brace_text
 from prepcli.formats.shar import (
     Cut,
@@ -13,7 +14,6 @@ from prepcli.formats.shar import (
     CutWriter,
     Recording,
     Supervision,
-    decode_json,
     encode_json,
     recording_id,
     segment_id,

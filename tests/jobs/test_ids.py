@@ -31,7 +31,7 @@ def test_ids_that_all_records_have(tmp_path: Path, ids: tuple[object, ...]) -> N
     assert ids_of(tmp_path, lines[:2], lines[2:]) == [str(id) for id in ids]
 
 
-@pytest.mark.parametrize("odd", ["x", None, "", "a b", "a/b", "a\0", "x" * 201, 1.0, True, ["y"], {"id": "y"}])
+@pytest.mark.parametrize("odd", ["x", None, "", "a b", "a/b", "a\0", "x" * 201])
 def test_one_id_that_cannot_be_used(tmp_path: Path, odd: object) -> None:
     """Then none is, so that each id is made in the same way."""
     assert ids_of(tmp_path, [record("a/1.wav", id="x"), record("a/2.wav", id=odd)]) == ["1", "2"]

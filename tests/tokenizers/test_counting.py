@@ -121,7 +121,7 @@ def test_lines_of_a_manifest(bpe: Path, char: Path) -> None:
     audio = {"audio_filepath": "a.wav", "duration": 1.5}
     data = encode(
         {**audio, "answer": text, "l": "en"},
-        {"answer": text, "l": "de", "text": 3, **audio},
+        {"answer": text, "l": "de", "text": "3", **audio},
         {**audio, "answer": text},
         {**audio, "answer": ""},
     )

@@ -18,8 +18,9 @@ from prepcli.commands.extend_codec_codes.file_segments import UsedSegment
 from prepcli.commands.extend_codec_codes.plan import InputShard
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.formats.audio_states import AudioState, States
+from prepcli.formats.lenient_json import decode_json
 from prepcli.formats.pairs import stem
-from prepcli.formats.shar import RecordingLine, decode_json
+from prepcli.formats.shar import RecordingLine
 from prepcli.formats.shar_audio import tar_contents
 from prepcli.manifest.shar_cuts import CutHead, decode_cuts, read_cuts
 from prepcli.processes.in_hand import take_in_hand

@@ -22,6 +22,7 @@ from prepcli.engine.state.work_folder import note_unused, work_folder
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.formats.indexes import index_name, indexes_of
+from prepcli.formats.lenient_json import decode_json
 from prepcli.formats.sets import SharSet
 from prepcli.formats.shar import (
     AUDIO_NAME,
@@ -29,7 +30,6 @@ from prepcli.formats.shar import (
     TEXT_CONTEXT_CUTS,
     CutWriter,
     PlainCutWriter,
-    decode_json,
     shard_range,
     shard_text,
 )

@@ -18,8 +18,9 @@ from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.formats.codes import CODES_FILE
 from prepcli.formats.folders import advice_on_audio, numbered, regular_files
+from prepcli.formats.lenient_json import decode_json
 from prepcli.formats.sets import CodesSet, Shards, SharSet, TarredSet, WenetSet, open_set
-from prepcli.formats.shar import AUDIO_FILE, decode_json
+from prepcli.formats.shar import AUDIO_FILE
 from prepcli.formats.tarred import SHARD_MANIFEST_FILE
 from prepcli.jobs.inputs.data import containers_at, data_of
 from prepcli.manifest.datasets import DataSet, Mix, data_in_directory

@@ -26,10 +26,10 @@ from prepcli.formats.indexes import (
     make_index,
     mirrored,
 )
+from prepcli.formats.lenient_json import decode_json
 from prepcli.formats.names import path_in
 from prepcli.formats.npy import read_npy
 from prepcli.formats.pairs import is_placeholder
-from prepcli.formats.shar import decode_json
 from prepcli.formats.tar import read_content, walk_headers
 from prepcli.jobs.records import base_directories
 from prepcli.manifest.fields import with_audio_filepath

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.formats.shar import decode_json
+from prepcli.formats.lenient_json import decode_json
 from prepcli.manifest.fields import decode_value
 from prepcli.manifest.lines import CutDurationLine, NemoLine, check_usable, decode_lines, line_ends, read_line
 from prepcli.manifest.record import MAX_SECONDS

@@ -16,7 +16,7 @@ from prepcli.commands.make_manifest.entries import SourceEntry, rejected_entry
 from prepcli.commands.make_manifest.source import EntrySource, byte_lines
 from prepcli.commands.make_manifest.tables import Table, repeated_lines, spool_table
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
-from prepcli.formats.shar import decode_json
+from prepcli.formats.lenient_json import decode_json
 from prepcli.gate import fit
 from prepcli.jobs.inputs.supervisions import Cut, Supervision, SupervisionReader
 from prepcli.manifest.sources import check_file

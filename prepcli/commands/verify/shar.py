@@ -23,19 +23,11 @@ from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.errors import UsageError
 from prepcli.formats.codes import CODES_OF
 from prepcli.formats.indexes import MIRROR
+from prepcli.formats.lenient_json import decode_json
 from prepcli.formats.npy import read_npy
 from prepcli.formats.pairs import Pair
 from prepcli.formats.sets import CodesSet, SharSet
-from prepcli.formats.shar import (
-    AUDIO_NAME,
-    CUTS_NAME,
-    TARGET,
-    TEXT_CONTEXT_CUTS,
-    CutLine,
-    RecordingLine,
-    decode_json,
-    shard_text,
-)
+from prepcli.formats.shar import AUDIO_NAME, CUTS_NAME, TARGET, TEXT_CONTEXT_CUTS, CutLine, RecordingLine, shard_text
 from prepcli.interface.bars import with_bar
 from prepcli.manifest.shar_cuts import cuts_digest, decode_cuts
 from prepcli.planning.hashing import Hashes

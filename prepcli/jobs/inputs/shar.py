@@ -10,9 +10,10 @@ import msgspec
 from prepcli.audio.probe import probe
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.formats.archives import TarMembers, checksum, tar_members
+from prepcli.formats.lenient_json import decode_json
 from prepcli.formats.members import container
 from prepcli.formats.pairs import UnpairedError, is_placeholder, pair_members
-from prepcli.formats.shar import CONTEXT, TARGET, decode_json
+from prepcli.formats.shar import CONTEXT, TARGET
 from prepcli.gate import FirstPlaces, fit
 from prepcli.jobs.inputs.catalogue import line, unusable
 from prepcli.jobs.inputs.supervisions import Cut, Supervision, SupervisionReader

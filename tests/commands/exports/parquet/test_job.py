@@ -134,10 +134,10 @@ def test_integers_stay_exact(values: tuple[float, ...], stored: tuple[object, ..
     """Also if only one line has a large one; a column of text is noted."""
     write_audio(tmp_path / "a.wav", 1.0)
     base = {"audio_filepath": "a.wav", "duration": 1.0}
-    write_lines(tmp_path / "m.json", [base | {"id": value} for value in values])
+    write_lines(tmp_path / "m.json", [base | {"number": value} for value in values])
     done = make_set("manifest-to-parquet", tmp_path / "m.json", tmp_path / "out")
-    assert tuple(row["source_id"] for row in rows(tmp_path / "out")) == stored
-    noted = [note for note in done.json["notes"] if "the column source_id is text" in note]
+    assert tuple(row["number"] for row in rows(tmp_path / "out")) == stored
+    noted = [note for note in done.json["notes"] if "the column number is text" in note]
     assert len(noted) == isinstance(stored[0], str)
 
 

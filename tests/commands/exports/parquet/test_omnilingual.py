@@ -103,7 +103,7 @@ def test_fields_name_the_partition_before_options(tmp_path: Path) -> None:
     rejects = {line.get("text"): line["reject_detail"] for line in read_lines(tmp_path / "out.prepcli/rejects.jsonl")}
     assert rejects == {
         "5": "lang is 'klingon', for which no language is known; write it as deu_Latn",
-        "6": "lang is ['de']; it must be a text",
+        "6": 'lang is ["de"]; it must be a string or an integer',
         "7": "split is 'a_b'; it must be of letters, digits, '.' and '-'",
         "8": "corpus is '7'; it must be of letters, digits, '.' and '-'",
         None: "there is no text",
