@@ -292,3 +292,23 @@ def test_a_set_of_manifests_alone(options: tuple[str, ...], tmp_path: Path) -> N
         assert "without its tars; bring them back, or make them: run its command with --over" in refused.error_line
     assert prepcli(*make, "--overwrite").code == 0
     assert prepcli("verify", out, "--json").json["notes"] == []
+
+
+def test_audio_is_read_as_trainers_read_it(tmp_path: Path) -> None:
+    """A file in two pieces is audio for prepcli, which joins them, but soundfile cannot open it."""
+    sound = samples(1, 16000)
+    path = tmp_path / "a.wav"
+    soundfile.write(path, sound, 16000)
+    manifest = write_lines(tmp_path / "m.json", [{"audio_filepath": "a.wav", "duration": 1.0, "text": "a"}])
+    assert prepcli("manifest-to-tarred", manifest, tmp_path / "out", "--num-shards", 1).code == 0
+
+    def in_pieces(members: list[tuple[tarfile.TarInfo, bytes]]) -> None:
+        member, data = members[0]
+        half = (len(data) - 44) // 2
+        size = half.to_bytes(4, "little")
+        members[0] = member, data[:40] + size + data[44 : 44 + half] + b"data" + size + data[44 + half :]
+
+    rewrite_tar(tmp_path / "out/audio_0.tar", in_pieces)
+    done = prepcli("verify", tmp_path / "out")
+    assert done.code != 0
+    assert "a.wav cannot be read by soundfile, as trainers do" in done.out
