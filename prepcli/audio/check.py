@@ -6,7 +6,7 @@ takes several times as long as copying.
 
 from prepcli.audio import flac, ogg, riff
 from prepcli.audio.info import AudioInfo, unreadable
-from prepcli.audio.read import are_in_range, read_segment
+from prepcli.audio.read import are_in_range, read_as_trainers, read_segment
 
 # Subtype -> NumPy's type, bytes per sample.
 _FLOATS = {"FLOAT": ("<f4", 4), "DOUBLE": ("<f8", 8)}
@@ -45,11 +45,11 @@ def _are_numbers(data: bytes, info: AudioInfo) -> bool:
 
 
 def check_decoded(data: bytes, info: AudioInfo, name: str) -> None:
-    """Decode a whole file; for FLAC, compare the MD5 of its samples with the MD5 in its header.
+    """Decode a whole file as trainers do; for FLAC, compare the MD5 of its samples with the MD5 in its header.
 
     Raises:
-        RecordRejected: UNREADABLE_AUDIO if the file is damaged.
+        RecordRejected: UNREADABLE_AUDIO if the file is damaged, or trainers would read other samples of it.
     """
-    samples = read_segment(data, info, name=name)
+    samples = read_as_trainers(data, info, name)
     if info.format == "flac" and flac.is_other_audio(data, samples):
         unreadable(name, "is damaged: its samples are not those that were encoded (the MD5 in its header differs)")

@@ -11,13 +11,16 @@ import shutil
 import struct
 import tempfile
 from collections.abc import Callable, Iterator
+from shlex import quote
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from prepcli.audio import mpeg, riff
+from prepcli.audio.codecs import codec_of
 from prepcli.audio.containers import MP4_BOXES, boxes
 from prepcli.audio.external import run_tool
 from prepcli.audio.info import FFMPEG, AudioInfo, unreadable
-from prepcli.audio.source import ByteSource, FileSource, Source
+from prepcli.audio.source import ByteSource, FileSource, Source, identity
+from prepcli.errors import RecordRejected
 from prepcli.processes.notes import note
 from prepcli.storage.input_files import read_at
 
@@ -69,8 +72,13 @@ FORMATS = (
     Format("GSM", "gsm", _is_gsm),
     Format("Speex", "ogg", lambda head: head[:4] == b"OggS" and head[28:36] == b"Speex   "),
     Format("AAC in CAF", "caf", lambda head: head[:4] == b"caff" and head[28:32] == b"aac "),
+    Format("MPEG-TS", "mpegts", lambda head: len(head) > 2 * 188 and head[: 3 * 188 : 188] == b"\x47\x47\x47"),
+    Format("AVI", "avi", lambda head: head[:4] == b"RIFF" and head[8:12] == b"AVI "),
+    Format("FLV", "flv", lambda head: head[:4] == b"FLV\x01"),
 )
 """The formats that ffmpeg may decode: none of their demuxers opens another file."""
+CONTAINERS = (Format("WAV", "wav", lambda _: False), Format("Ogg", "ogg", lambda _: False))
+"""The formats that ffmpeg decodes if their codec is one that libsndfile lacks."""
 
 
 class _Decoded(NamedTuple):
@@ -91,7 +99,7 @@ class _Last:
 def format_of(head: bytes, source: Source) -> Format | None:
     """Return the format of a file if it is one of `FORMATS`, which ffmpeg decodes; None for all other files.
 
-    `head`: the first 1024 bytes of the file, or the whole file if it is shorter.
+    `head`: the first 9 KiB of the file, or the whole file if it is shorter.
     """
     if head[:3] == b"ID3":  # an ID3 tag, before AAC or MP3
         head = source.read(mpeg.skip_id3v2(head), _MAX_FRAME)
@@ -105,6 +113,30 @@ def format_of(head: bytes, source: Source) -> Format | None:
 def is_needed(found: Format) -> bool:
     """Whether to read the format with ffmpeg. False only for AMR if ffmpeg is not installed: sox may read AMR."""
     return found.name != "AMR" or shutil.which("ffmpeg") is not None
+
+
+def probe_other_codec(head: bytes, source: Source, name: str) -> AudioInfo | None:
+    """Return the properties of a WAV, Ogg or CAF file with a codec that libsndfile lacks; None for other files.
+
+    Raises:
+        RecordRejected: for the reasons of `probe`, and if ffmpeg decodes less than half of the audio without notice.
+    """
+    found = codec_of(head, source)
+    if found is None:
+        return None
+    container, codec = found
+    what = f"holds {codec} in {container}"
+    is_readable = container != "CAF"  # ffmpeg cannot read it from a pipe, because its index is after the audio
+    if shutil.which("ffmpeg") is None or not is_readable:
+        advice = f"{INSTALL}, or " * is_readable + f"convert it: ffmpeg -i {quote(name)} OUT.flac"
+        unreadable(name, f"{what}, which libsndfile cannot read; {advice}")
+    try:
+        info = probe(source, next(one for one in CONTAINERS if one.name == container), name)
+    except RecordRejected as rejected:
+        unreadable(name, f"{what}, and {rejected.detail.removeprefix(name).strip()}")
+    if container == "WAV" and info.duration < riff.least_seconds(source):
+        unreadable(name, f"{what}, of which ffmpeg decodes the first {info.duration:.3f} s only")
+    return info
 
 
 def probe(source: Source, found: Format, name: str) -> AudioInfo:
@@ -127,7 +159,7 @@ def read(source: Source, info: AudioInfo, start: int, num_samples: int, name: st
     """
     import numpy as np
 
-    decoded = _decode(source, next(one for one in FORMATS if one.name == info.subtype), name)
+    decoded = _decode(source, next(one for one in FORMATS + CONTAINERS if one.name == info.subtype), name)
     if decoded.info != info:
         unreadable(name, "has changed since its length was measured")
     width = 4 * info.num_channels
@@ -139,7 +171,7 @@ def read(source: Source, info: AudioInfo, start: int, num_samples: int, name: st
 def _decode(source: Source, found: Format, name: str) -> _Decoded:
     """Decode a whole file into an unnamed temporary file. The last decoded file is kept, and not decoded again."""
     note(THROUGH_FFMPEG)
-    key = _identity(source)
+    key = identity(source)
     if _Last.decoded is not None and _Last.decoded.key == key:
         return _Last.decoded
     program = shutil.which("ffmpeg")
@@ -163,14 +195,6 @@ def _decode(source: Source, found: Format, name: str) -> _Decoded:
     properties = AudioInfo(FFMPEG, found.name, info.sampling_rate, info.num_samples, info.num_channels, None)
     _Last.decoded = _Decoded(key, output, riff.data_start(head), properties)
     return _Last.decoded
-
-
-def _identity(source: Source) -> object:
-    """Return a key of the source: equal keys mean equal content."""
-    if isinstance(source, FileSource):
-        state = os.fstat(source.fd)
-        return state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
-    return source.everything()
 
 
 def _in_one_pass(source: Source, name: str) -> Source:

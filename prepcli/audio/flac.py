@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prepcli.audio import mpeg
+from prepcli.audio.source import Source, is_near
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 # Usual encoders do not write longer frames. If STREAMINFO has no maximum, this many bytes at the end are searched.
 _TAIL_BYTES = 1 << 17
 _STREAMINFO_END = 42
+_SYNC_CODES = (b"\xff\xf8", b"\xff\xf9")
+_MAX_HEADER_BYTES = 64
+_MAX_BLOCKS = 1000
+_TAG_BYTES = 128  # an ID3v1 tag at the end
 # In typical audio, one byte in 32,768 looks like the start of a frame, and hardly any passes the CRC-8 of the header.
 _MAX_SYNC_CODES, _MAX_HEADERS = 4096, 4
 # Number of bytes after which powers of x repeat: x^(8 * 32767) = 1 modulo the polynomial of the frames' checksum.
@@ -52,7 +57,15 @@ class StreamInfo(NamedTuple):
     @property
     def tail_bytes(self) -> int:
         """Number of bytes to read at the end of the file: enough for the whole last frame and an ID3v1 tag after it."""
-        return (self.max_frame_bytes or _TAIL_BYTES) + 128
+        return (self.max_frame_bytes or _TAIL_BYTES) + _TAG_BYTES
+
+
+class FrameHeader(NamedTuple):
+    """A frame header: the number of its first sample, its samples per channel, and its own length in bytes."""
+
+    number: int
+    samples: int
+    num_bytes: int
 
 
 def stream_info(head: bytes) -> StreamInfo | None:
@@ -87,32 +100,92 @@ def end_of_last_frame(tail: bytes, info: StreamInfo) -> int | None:
         None if no whole frame ends at the end of `tail`: the file is truncated, other data follow the audio, or the
         tail has thousands of false frame headers.
     """
-    end = _audio_end(tail)
-    for sync in (b"\xff\xf8", b"\xff\xf9"):
+    end = audio_end(tail)
+    for sync in _SYNC_CODES:
         at, num_headers = end, 0
         for _ in range(_MAX_SYNC_CODES):
             at = tail.rfind(sync, 0, at)
             if at < 0 or num_headers == _MAX_HEADERS:
                 break
-            last = _frame_end(tail[at : at + 16], info)
-            if last is not None and last == (info.num_samples or last):
+            header = frame_header(tail[at : at + 16], info)
+            if header is None:
+                continue
+            last = header.number + header.samples
+            if last == (info.num_samples or last):
                 num_headers += 1
-                if _crc16_fits(tail[at:end]):
+                if crc16_fits(tail[at:end]):
                     return last
     return None
+
+
+def is_one_stream(source: Source, head: bytes, info: StreamInfo, num_samples: int) -> bool:
+    """Return whether a file begins with its frame 0 and, in its middle, has the frame that belongs there.
+
+    A file whose last frame ends at the right sample may still consist of several parts of the same length, or be the
+    end of a longer file. In both, frame numbers do not fit the place of the frames, because no frame is longer than
+    the largest one.
+
+    Args:
+        source: the file.
+        head: its first bytes.
+        info: its STREAMINFO.
+        num_samples: the number of the sample after its last frame.
+    """
+    start = 4
+    for _ in range(_MAX_BLOCKS):
+        block = head[start : start + 4] if start + 4 <= len(head) else source.read(start, 4)
+        start += 4 + int.from_bytes(block[1:], "big")
+        if len(block) < 4 or block[0] & 0x80:
+            break
+    first = head[start : start + 5] if start + 5 <= len(head) else source.read(start, 5)
+    if first[:2] not in _SYNC_CODES or first[4:] != b"\0":
+        return False
+    size = info.block_size
+    largest = info.max_frame_bytes or size * info.num_channels * info.bits // 8 + _MAX_HEADER_BYTES
+    audio, num_frames = source.size - start, -(-num_samples // size) if size else 0
+    if first[1] & 1:  # a stream of variable block size has no number of frames
+        return True
+    if audio > largest * max(num_frames, 1) + _TAG_BYTES:
+        return False
+    if audio <= 2 * largest or not is_near(source):
+        return True
+    middle = start + audio // 2
+    part = source.read(middle, largest + _MAX_HEADER_BYTES)
+    at = part.find(first[:3])  # the same codes of block size and rate
+    if at < 0:
+        return False
+    frame, _ = _coded_number(part[at + 4 : at + 11])
+    before, after = middle + at - start, source.size - middle - at - _TAG_BYTES
+    return frame * largest >= before and (num_frames - frame) * largest >= after
+
+
+def _coded_number(data: bytes) -> tuple[int, int]:
+    """Return a number of up to 36 bits that is coded like UTF-8 (-1: it is not), and its bytes after the first."""
+    first = data[0] if data else 0xFF
+    if first < 0x80:
+        return first, 0
+    extra = 0
+    while first & (0x40 >> extra):
+        extra += 1
+    if not 1 <= extra <= 6:
+        return -1, 0
+    number = first & 0x3F >> extra
+    for byte in data[1 : 1 + extra]:
+        number = number << 6 | byte & 0x3F
+    return number, extra
 
 
 def frames_fit(data: bytes) -> bool:
     """Return whether the checksums of all frames of a file are right; False also if other data follow the audio.
 
     Damage to up to 16 consecutive bits is always found. Each frame, with its CRC-16 at the end, is a multiple of the
-    polynomial (see `_crc16_fits`), and so are all frames one after the other: their boundaries do not matter. The
+    polynomial (see `crc16_fits`), and so are all frames one after the other: their boundaries do not matter. The
     second factor of the polynomial is primitive, so x^32767 = 1: blocks of 32,767 bytes can be added with XOR, as fast
     as memory is read.
     """
     import numpy as np
 
-    start, end = _first_frame(data), _audio_end(data)
+    start, end = first_frame(data), audio_end(data)
     if not 0 < start < end:
         return False
     frames = np.frombuffer(data, np.uint8, end - start, start)
@@ -148,7 +221,7 @@ def _remainders(count: int) -> "NDArray[np.uint16]":
     return np.array(powers[::-1], np.uint16)
 
 
-def _first_frame(data: bytes) -> int:
+def first_frame(data: bytes) -> int:
     """Return the byte at which the audio starts, after tags and metadata blocks.
 
     Returns:
@@ -166,7 +239,7 @@ def _first_frame(data: bytes) -> int:
     return -1
 
 
-def _audio_end(data: bytes) -> int:
+def audio_end(data: bytes) -> int:
     """Return the byte at which the audio ends: the start of an ID3v1 tag, or the end of the file."""
     return len(data) - 128 if data[-128:-125] == b"TAG" else len(data)
 
@@ -196,20 +269,13 @@ def is_other_audio(data: bytes, samples: "NDArray[Any]") -> bool:
     return hashlib.md5(encoded.data, usedforsecurity=False).digest() != info.md5
 
 
-def _frame_end(header: bytes, info: StreamInfo) -> int | None:
-    """Return the number of the first sample after a frame; None if `header` is not a frame header."""
+def frame_header(header: bytes, info: StreamInfo) -> FrameHeader | None:
+    """Return what a frame header says; None if `header`, the first 16 bytes of a frame, is not a frame header."""
     if len(header) < 6 or header[3] & 1 or header[3] >> 4 > 10:
         return None
-    first = header[4]
-    extra = 0
-    if first & 0x80:  # coded like UTF-8, up to 7 bytes for 36 bits
-        while first & (0x40 >> extra):
-            extra += 1
-        if not 1 <= extra <= 6:
-            return None
-        first &= 0x3F >> extra
-        for byte in header[5 : 5 + extra]:
-            first = first << 6 | byte & 0x3F
+    first, extra = _coded_number(header[4:11])
+    if first < 0:
+        return None
     position = 5 + extra
     block_code, rate_code = header[2] >> 4, header[2] & 15
     if block_code in (6, 7):
@@ -221,23 +287,32 @@ def _frame_end(header: bytes, info: StreamInfo) -> int | None:
     else:
         block = 192 if block_code == 1 else 576 << block_code - 2 if block_code < 6 else 256 << block_code - 8
     position += {12: 1, 13: 2, 14: 2}.get(rate_code, 0)
-    if rate_code == 15 or len(header) <= position or _crc8(header[:position]) != header[position]:
+    if rate_code == 15 or len(header) <= position or crc8(header[:position]) != header[position]:
         return None
     # A stream of fixed block size counts frames, one of variable block size counts samples.
-    return (first if header[1] & 1 else first * info.block_size) + block
+    return FrameHeader(first if header[1] & 1 else first * info.block_size, block, position + 1)
 
 
-def _crc8(data: bytes) -> int:
-    """Return the CRC-8 of `data` with the polynomial x^8 + x^2 + x + 1 and the initial value 0."""
-    crc = 0
-    for byte in data:
-        crc ^= byte
+@cache
+def _crc8_table() -> bytes:
+    table = bytearray()
+    for byte in range(256):
+        crc = byte
         for _ in range(8):
             crc = crc << 1 ^ 0x107 if crc & 0x80 else crc << 1
+        table.append(crc)
+    return bytes(table)
+
+
+def crc8(data: bytes) -> int:
+    """Return the CRC-8 of `data` with the polynomial x^8 + x^2 + x + 1 and the initial value 0."""
+    table, crc = _crc8_table(), 0
+    for byte in data:
+        crc = table[crc ^ byte]
     return crc
 
 
-def _crc16_fits(frame: bytes) -> bool:
+def crc16_fits(frame: bytes) -> bool:
     """Return whether a frame with its CRC-16 at the end is a multiple of x^16 + x^15 + x^2 + 1 over GF(2).
 
     A loop over the bytes would take a millisecond. The polynomial is (x + 1)(x^15 + x + 1). A frame is divisible by the
@@ -248,7 +323,7 @@ def _crc16_fits(frame: bytes) -> bool:
     number = int.from_bytes(frame, "big")
     if number.bit_count() & 1:
         return False
-    for k in range(number.bit_length().bit_length(), -1, -1):
+    for k in range((number.bit_length() // 15).bit_length(), -1, -1):
         width = 15 << k
         while high := number >> width:
             number = number & (1 << width) - 1 ^ high ^ high << (1 << k)

@@ -20,26 +20,35 @@ _BIT_RATES = {
 _RATES = {3: (44100, 48000, 32000), 2: (22050, 24000, 16000), 0: (11025, 12000, 8000)}
 _HIGHEST_BIT_RATE = 14
 _MAX_TAGS = 1000
+_VBRI_OFFSET = 36
+_MIN_UNKNOWN = 1 << 31
 
 
 class Scan(NamedTuple):
     """The frames of a file.
 
     Attributes:
-        start: byte offset of the first frame.
-        frames: number of frames with audio, without the frame of a Xing header.
+        runs: the first byte and the byte after the last of frames that follow one another without other data; without
+            the frame of a Xing header at the start.
+        header: the first frame, as bytes.
+        frames: number of frames with audio.
         samples_per_frame: per channel.
-        promised: the number of frames in the Xing header; None without one.
+        has_header: whether the file begins with the frame of a Xing, Info or VBRI header.
+        promised: the number of frames in the Xing header; None without one, or if the header has none.
         cut: whether the file ends within a frame.
-        irregular: whether there are data other than frames and tags; then the counts are not reliable.
+        irregular: whether there are data other than frames between or after them, also tags of files that were joined.
+        changes: whether layer, sampling rate or number of channels change.
     """
 
-    start: int
+    runs: list[tuple[int, int]]
+    header: bytes
     frames: int
     samples_per_frame: int
+    has_header: bool
     promised: int | None
     cut: bool
     irregular: bool
+    changes: bool
 
 
 def may_be(head: bytes) -> bool:
@@ -51,41 +60,74 @@ def scan(data: bytes) -> Scan | None:
     """Scan the MPEG frames of a whole file, in 0.2 us per frame; None if it does not start with a frame."""
     start = at = skip_id3v2(data)
     end = _strip_tags(data)
-    lengths: dict[int, int] = {}
+    lengths: dict[bytes, int] = {}
+    runs: list[tuple[int, int]] = []
     frames = 0
-    cut = irregular = False
+    cut = irregular = changes = False
+    if start + 4 > end:
+        return None
+    kind = _kind(data[start : start + 4])
     while at < end:
-        if at + 4 > end:
-            # Too few bytes to distinguish a truncated header from other data.
-            cut = data[at] == 0xFF
-            irregular = not cut
-            break
-        key = data[at] << 16 | data[at + 1] << 8 | data[at + 2]
+        key = data[at : at + 4]
         length = lengths.get(key)
         if length is None:
-            length = lengths[key] = _frame_length(key)
-        if not length:
-            irregular = True
+            length = lengths[key] = _frame_length(int.from_bytes(key[:3], "big")) if len(key) == 4 else 0
+            changes = changes or (length > 0 and _kind(key) != kind)
+        if length and at + length <= end:
+            frames += 1
+            at += length
+            continue
+        # Too few bytes to distinguish a truncated header from other data.
+        cut = length > 0 or (len(key) < 4 and at + len(key) == end and key[0] == 0xFF)
+        if cut or not frames:
             break
-        if at + length > end:
-            cut = True
-            break
-        frames += 1
-        at += length
+        irregular = True
+        if at > start:
+            runs.append((start, at))
+        start = at = _next_frame(data, at, end)
     if not frames and not cut:
         return None
-    promised = _xing_frames(data[start : start + 200])
-    return Scan(start, frames - (promised is not None), _samples(data[start + 1]), promised, cut, irregular)
+    if at > start:
+        runs.append((start, at))
+    first = skip_id3v2(data)
+    has_header, promised = _stated_frames(data[first : first + 200])
+    if has_header and runs:
+        frames -= 1
+        runs[0] = (first + _frame_length(int.from_bytes(data[first : first + 3], "big")), runs[0][1])
+    return Scan(
+        runs, data[first : first + 4], frames, _samples(data[first + 1]), has_header, promised, cut, irregular, changes
+    )
 
 
-def with_length(data: bytes, found: Scan) -> bytes:
-    """Return a copy of an MP3 file; a Xing header with the number of frames is inserted before the first frame."""
-    first = bytearray(data[found.start : found.start + 4])
+def _kind(header: bytes) -> tuple[int, int, bool]:
+    """Return what all frames of a file have in common: version and layer, sampling rate, whether it is mono."""
+    return header[1] & 0x1E, header[2] & 0x0C, header[3] >> 6 == 3
+
+
+def _next_frame(data: bytes, at: int, end: int) -> int:
+    """Return the byte at which the frames go on after other data at `at`, or `end`: two frames must follow there."""
+    if (tag := skip_id3v2(data[at:end])) and _is_frame(data, at + tag, end):
+        return at + tag
+    while 0 <= (at := data.find(b"\xff", at, end)) < end - 4:
+        length = _frame_length(int.from_bytes(data[at : at + 3], "big"))
+        if length and (at + length == end or _is_frame(data, at + length, end)):
+            return at
+        at += 1
+    return end
+
+
+def _is_frame(data: bytes, at: int, end: int) -> bool:
+    return at + 4 <= end and _frame_length(int.from_bytes(data[at : at + 3], "big")) > 0
+
+
+def plain_copy(data: bytes, found: Scan) -> bytes:
+    """Return an MP3 file of the frames of `data`, after a Xing header with their number."""
+    first = bytearray(found.header)
     first[1] |= 1  # no checksum
     first[2] = first[2] & 0x0D | _HIGHEST_BIT_RATE << 4  # long enough for the header in every version; without padding
     length = _frame_length(int.from_bytes(first[:3], "big"))
     head = bytes(first).ljust(_xing_offset(first), b"\0") + b"Xing\0\0\0\x01" + found.frames.to_bytes(4, "big")
-    return data[: found.start] + head.ljust(length, b"\0") + data[found.start :]
+    return b"".join((head.ljust(length, b"\0"), *(data[start:end] for start, end in found.runs)))
 
 
 def _frame_length(key: int) -> int:
@@ -115,13 +157,19 @@ def _xing_offset(header: bytes | bytearray) -> int:
     return 4 + side
 
 
-def _xing_frames(frame: bytes) -> int | None:
+def _stated_frames(frame: bytes) -> tuple[bool, int | None]:
+    """Return whether a frame is a Xing, Info or VBRI header without audio, and the number of frames that it states."""
     if len(frame) < 4:
-        return None
+        return False, None
     at = _xing_offset(frame)
-    if frame[at : at + 4] not in (b"Xing", b"Info") or len(frame) < at + 12 or not frame[at + 7] & 1:
-        return None
-    return int.from_bytes(frame[at + 8 : at + 12], "big")
+    if frame[at : at + 4] in (b"Xing", b"Info"):
+        stated = int.from_bytes(frame[at + 8 : at + 12], "big") if frame[at + 7 : at + 8] and frame[at + 7] & 1 else 0
+    elif frame[_VBRI_OFFSET : _VBRI_OFFSET + 4] == b"VBRI":
+        stated = int.from_bytes(frame[_VBRI_OFFSET + 14 : _VBRI_OFFSET + 18], "big")
+    else:
+        return False, None
+    # Programs that do not know the number write 0 or -1.
+    return True, stated if 0 < stated < _MIN_UNKNOWN else None
 
 
 def skip_id3v2(data: bytes) -> int:

@@ -35,9 +35,11 @@ def fault_at_end(tail: bytes) -> str | None:
 
 
 def pages_fit(data: bytes) -> bool:
-    """Return whether a file consists of whole pages with the right checksums."""
+    """Return whether a file consists of whole pages with the right checksums, whose numbers have no gaps."""
     try:
-        return all(map(_fits, _pages(data)))
+        pages = list(_pages(data))
+        numbers = [int.from_bytes(page[18:22], "little") for page in pages]
+        return all(map(_fits, pages)) and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
     except ValueError:
         return False
 

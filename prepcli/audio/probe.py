@@ -8,19 +8,19 @@ find truncation.
 """
 
 import os
-from contextlib import nullcontext
+from shlex import quote
 
-from prepcli.audio import containers, ffmpeg, flac, mpeg, ogg, riff, sox
+from prepcli.audio import codecs, containers, ffmpeg, flac, flac_frames, mpeg, ogg, ogg_pages, riff, sox
+from prepcli.audio.corrected import joined_ogg, mpeg_in_wav
+from prepcli.audio.decodable import MPEG_EDGES, count_decodable, opened, readable_mpeg
 from prepcli.audio.info import NOT_PASSABLE, AudioInfo, unreadable
 from prepcli.audio.limits import check_claims
 from prepcli.audio.opening import AudioSource, name_of, open_source, used
-from prepcli.audio.quiet import no_notes
-from prepcli.audio.source import READING, ByteSource, Source
+from prepcli.audio.source import READING, ByteSource, Source, is_near
 from prepcli.errors import RecordRejected
 from prepcli.processes.in_hand import take_in_hand
 
-_HEAD_BYTES = 1024
-_BLOCK = 4096
+_HEAD_BYTES = 9 << 10  # with the first frame of FLAC after the 8 KiB of padding that encoders leave
 # libsndfile's names of containers that differ from the file extension, each with the extension.
 _FORMATS = {"wavex": "wav"}
 _CODECS = {"OPUS": "opus", "VORBIS": "ogg"}
@@ -90,7 +90,7 @@ def plain_wav_seconds(path: str) -> float | None:
         return None
     try:
         size = os.lseek(file, 0, os.SEEK_END)
-        return riff.plain_seconds(os.pread(file, riff.PLAIN_BYTES, 0), size)
+        return riff.plain_seconds(os.pread(file, riff.PLAIN_BYTES, 0), size, file)
     except OSError:  # the path may be a folder
         return None
     finally:
@@ -100,14 +100,16 @@ def plain_wav_seconds(path: str) -> float | None:
 def _probe(source: Source, head: bytes, name: str) -> AudioInfo:
     magic = head[:4]
     info: AudioInfo | None = None
-    if magic in (b"RIFF", b"RF64"):
-        info = riff.parse(head, source, name)
+    if magic in riff.MAGICS:
+        info = riff.parse(head, source, name) or _probe_mpeg_in_wav(source, name)
     elif magic == b"fLaC":
         info = _probe_flac(source, head, name)
+    elif head[28:36] == b"OpusHead" and (info := _probe_plain_opus(source)) is not None:
+        return check_claims(info, source.size, name)
     elif not source.size:
         unreadable(name, "is empty")
     elif (found := ffmpeg.format_of(head, source)) is not None and ffmpeg.is_needed(found):
-        _refuse_cut(head, source, name)
+        _refuse_other_length(head, source, name)
         info = ffmpeg.probe(source, found, name)
     return check_claims(info or _probe_with_libsndfile(source, head, name), source.size, name)
 
@@ -118,56 +120,131 @@ def _probe_flac(source: Source, head: bytes, name: str) -> AudioInfo | None:
         return None
     tail = source.read(max(source.size - stream.tail_bytes, 0), stream.tail_bytes)
     end = flac.end_of_last_frame(tail, stream)
-    if end is not None:
+    if end is not None and flac.is_one_stream(source, head, stream, end):
         # If the encoder could not write the length, libsndfile cannot read the file.
         container = "flac" if stream.num_samples else NOT_PASSABLE
         return AudioInfo(container, stream.subtype, stream.sampling_rate, end, stream.num_channels, None)
-    if not stream.num_samples:
+    frames = flac_frames.scan(source.everything())
+    if frames is None and not stream.num_samples:
         unreadable(name, "ends early or is damaged: its last FLAC frame is not whole")
     # Other data may follow the audio: only decoding shows it.
-    decoded = _count_decodable(source)
-    if decoded < stream.num_samples:
+    decoded = count_decodable(source) if frames is None else sum(frame.samples for frame in frames)
+    if decoded < stream.num_samples and not (frames and frames[0].number):
         unreadable(
             name,
             f"ends early or is damaged: the header promises {stream.num_samples} samples, {decoded} could be decoded",
         )
-    return AudioInfo("flac", stream.subtype, stream.sampling_rate, decoded, stream.num_channels, None)
+    if frames is None and flac.end_of_last_frame(tail, stream._replace(num_samples=0)) is not None:
+        unreadable(name, riff.DIFFERENT_PARTS)
+    is_plain = decoded == stream.num_samples and not (frames and frames[0].number)
+    container = "flac" if is_plain else NOT_PASSABLE
+    return AudioInfo(container, stream.subtype, stream.sampling_rate, decoded, stream.num_channels, None)
+
+
+def _probe_plain_opus(source: Source) -> AudioInfo | None:
+    """Return the properties of a whole file of one Opus stream; None if libsndfile must open it."""
+    pages = ogg_pages.scan(source) if is_near(source) else None
+    if pages is None or not pages.is_plain or ogg.fault_at_end(source.read(pages.last, ogg.TAIL_BYTES)) is not None:
+        return None
+    return ogg_pages.stated_opus(source, pages)
+
+
+def _probe_mpeg_in_wav(source: Source, name: str) -> AudioInfo | None:
+    """Return the properties of MP2 or MP3 in WAV, which libsndfile measures by an estimate; None for other codecs."""
+    if riff.format_tag(source) not in codecs.MPEG_TAGS:
+        return None
+    stream = mpeg_in_wav(source)
+    info = _probe_mpeg(stream, name)
+    return None if info is None else info._replace(format=NOT_PASSABLE)
 
 
 def _probe_with_libsndfile(source: Source, head: bytes, name: str) -> AudioInfo:
     import soundfile
 
-    _refuse_cut(head, source, name)
-    is_mpeg = mpeg.may_be(head)
-    frames = _whole_mpeg(source, name) if is_mpeg else None
+    _refuse_other_length(head, source, name)
+    if mpeg.may_be(head) and (info := _probe_mpeg(source, name)) is not None:
+        return info
+    if head[:4] == b".snd" and containers.has_no_size(head, source):
+        source = ByteSource(containers.with_open_end(source.everything()))
+        return _probe_with_libsndfile(source, source.data[:_HEAD_BYTES], name)._replace(format=NOT_PASSABLE)
     try:
-        with (
-            no_notes() if is_mpeg else nullcontext(),
-            soundfile.SoundFile(source.for_libsndfile(), closefd=False) as sound,
-        ):
+        with opened(source) as sound:
             container, subtype = sound.format.lower(), sound.subtype
             rate, samples, channels = sound.samplerate, sound.frames, sound.channels
     except soundfile.SoundFileError as error:
-        advice = f"; {ffmpeg.INSTALL}" if ffmpeg.format_of(head, source) is not None else ""
-        return sox.probe(source, name, _words(error) + advice)
+        other = ffmpeg.probe_other_codec(head, source, name)
+        if other is not None:
+            return other
+        found = ffmpeg.format_of(head, source)
+        if found is not None and ffmpeg.is_needed(found):
+            return ffmpeg.probe(source, found, name)
+        return sox.probe(source, name, _words(error) + (f"; {ffmpeg.INSTALL}" if found is not None else ""))
     if head[:3] == b"ID3" and container != "mp3":
         return _probe_after_tag(source, name)
-    if container == "ogg":
-        fault = ogg.fault_at_end(source.read(max(source.size - ogg.TAIL_BYTES, 0), ogg.TAIL_BYTES))
-        if fault is not None:
-            unreadable(name, f"ends early: {fault}")
-    elif container == "mp3":
-        container, samples = _mpeg_length(source, frames, samples, name)
+    if container == "mp3":
+        promised, samples = samples, count_decodable(source)
+        if samples < promised - MPEG_EDGES:
+            unreadable(name, f"ends early or is damaged: it promises {promised} samples, {samples} could be decoded")
     if samples <= 0 or rate <= 0:
         unreadable(name, "holds no samples")
-    return AudioInfo(_CODECS.get(subtype, _FORMATS.get(container, container)), subtype, rate, samples, channels, None)
+    format = _CODECS.get(subtype, _FORMATS.get(container, container))
+    info = AudioInfo(format, subtype, rate, samples, channels, None)
+    return _check_ogg(source, info, name) if container == "ogg" else info
 
 
-def _refuse_cut(head: bytes, source: Source, name: str) -> None:
+def _check_ogg(source: Source, info: AudioInfo, name: str) -> AudioInfo:
+    """Return the properties of an Ogg file in which libsndfile states `info`: the same, or those of all its streams.
+
+    Raises:
+        RecordRejected: pages are missing or damaged, or the streams differ.
+    """
+    # Only the last page of an object in a store is looked at; the others are when it is copied or decoded.
+    pages = ogg_pages.scan(source) if is_near(source) else None
+    tail = source.read(max(source.size - ogg.TAIL_BYTES, 0) if pages is None else pages.last, ogg.TAIL_BYTES)
+    fault = ogg.fault_at_end(tail)
+    if fault is not None:
+        unreadable(name, f"ends early: {fault}")
+    if not is_near(source):
+        last = tail.rfind(b"OggS")
+        if tail[last + 14 : last + 18] == source.read(14, 4):
+            return info
+        pages = ogg_pages.scan(ByteSource(source.everything()))  # the serial numbers differ
+    if pages is not None and pages.is_plain:
+        return info
+    if pages is not None and len(pages.streams) > 1:
+        copy = joined_ogg(source, pages.streams)
+        joined = None if copy is None else riff.parse(copy.data[:_HEAD_BYTES], copy, name)
+        if joined is None:
+            unreadable(
+                name,
+                f"holds {len(pages.streams)} Ogg streams one after the other, which differ in sampling rate or "
+                f"channels, or are damaged; convert it: ffmpeg -i {quote(name)} OUT.flac",
+            )
+        return info._replace(format=NOT_PASSABLE, num_samples=joined.num_samples)
+    promised = info.num_samples
+    decoded = count_decodable(source)
+    if decoded < promised:
+        is_missing = pages is None or pages.has_gap
+        why = "a page is missing" if is_missing else f"if it was joined: ffmpeg -i {quote(name)} OUT.flac"
+        unreadable(
+            name,
+            f"ends early or is damaged: its header promises {promised} samples, {decoded} could be decoded; {why}",
+        )
+    return info
+
+
+def _refuse_other_length(head: bytes, source: Source, name: str) -> None:
+    """Reject a file that is shorter or longer than its header says."""
     promised = containers.promised_bytes(head, source)
+    if promised is None:
+        return
     # The last byte may be padding.
-    if promised is not None and promised > source.size + 1:
+    if promised > source.size + 1:
         unreadable(name, f"ends early: the header promises {promised} bytes, the file holds {source.size}")
+    if containers.counts_all(head) and containers.has_rest(source, promised):
+        riff.refuse_rest(source, promised, name)
+    if head[4:8] in containers.MP4_BOXES and containers.is_several_mp4(source):
+        unreadable(name, "holds several MP4 files one after the other; make a file of each part")
 
 
 def _probe_after_tag(source: Source, name: str) -> AudioInfo:
@@ -186,51 +263,32 @@ def _probe_after_tag(source: Source, name: str) -> AudioInfo:
     )
 
 
-def _whole_mpeg(source: Source, name: str) -> mpeg.Scan | None:
-    """Scan the frames of a file that may be MP3, and reject a truncated one; None if it is not MP3."""
+def _probe_mpeg(source: Source, name: str) -> AudioInfo | None:
+    """Return the properties of MPEG audio; None if its frames cannot be found, or if another format is after a tag.
+
+    Raises:
+        RecordRejected: frames are missing, or the sampling rate or the number of channels changes.
+    """
     found = mpeg.scan(source.everything())
-    if found is not None and found.cut:
+    if found is None:
+        return None
+    if found.cut:
         unreadable(name, "ends early: its last MPEG frame is cut")
-    if found is not None and not found.irregular and found.frames < (found.promised or 0):
+    if found.frames < (found.promised or 0):
         unreadable(
             name,
             f"ends early: the header promises {found.promised} MPEG frames, the file holds {found.frames}",
         )
-    return found
-
-
-def _mpeg_length(source: Source, found: mpeg.Scan | None, guess: int, name: str) -> tuple[str, int]:
-    """Return format and number of samples of an MP3 file; `guess` is the number that libsndfile returns."""
-    if found is not None and not found.irregular:
-        samples = found.frames * found.samples_per_frame
-        if found.promised is not None:
-            return "mp3", guess
-        if guess >= samples:
-            return "mp3", samples
-        # libsndfile's estimate is too short, and it would not read further. This case is rare, and may take a decode.
-        return NOT_PASSABLE, _count_decodable(ByteSource(mpeg.with_length(source.everything(), found)))
-    decoded = _count_decodable(source)
-    # An MPEG decoder drops part of a frame at either end.
-    if decoded < guess - 2 * 1152:
+    if found.changes:
         unreadable(
             name,
-            f"ends early or is damaged: the header promises {guess} samples, {decoded} could be decoded",
+            "changes its sampling rate or channels, and libsndfile reads the first part only; "
+            f"convert it: ffmpeg -i {quote(name)} OUT.flac",
         )
-    return "mp3", decoded
-
-
-def _count_decodable(source: Source) -> int:
-    """Return how many samples per channel libsndfile decodes before it stops or fails."""
-    import soundfile
-
-    count = 0
-    try:
-        with no_notes(), soundfile.SoundFile(source.for_libsndfile(), closefd=False) as sound:
-            while got := len(sound.read(_BLOCK, dtype="int16")):
-                count += got
-    except soundfile.SoundFileError:
-        pass
-    return count
+    _, info = readable_mpeg(source, found)
+    if info is None:
+        unreadable(name, f"is damaged: not all of its {found.frames} MPEG frames could be decoded")
+    return info
 
 
 def _words(error: Exception) -> str:

@@ -9,7 +9,9 @@ from contextlib import nullcontext
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from prepcli.audio import ffmpeg, flac, mpeg, ogg, riff, sox
+from prepcli.audio import ffmpeg, ogg, sox
+from prepcli.audio.corrected import corrected_copy
+from prepcli.audio.decodable import opened
 from prepcli.audio.info import FFMPEG, NOT_PASSABLE, AudioInfo, unreadable
 from prepcli.audio.limits import MAX_FLOAT
 from prepcli.audio.opening import AudioSource, name_of, open_source, used
@@ -200,9 +202,9 @@ def _decode(source: Source, info: AudioInfo, start: int, length: int, name: str)
     import numpy as np
     import soundfile
 
-    dtype = "int16" if info.subtype in _INT16 else "int32" if info.subtype in _INT32 else "float32"
+    dtype = _dtype(info)
     if info.format == NOT_PASSABLE:
-        corrected = _with_corrected_header(source, info)
+        corrected = corrected_copy(source, info)
         if corrected is None:
             raw = np.frombuffer(sox.decode(source, info, name), "<i2" if dtype == "int16" else "<i4")
             return raw.reshape(-1, info.num_channels)[start : start + length]
@@ -219,6 +221,31 @@ def _decode(source: Source, info: AudioInfo, start: int, length: int, name: str)
     except soundfile.SoundFileError as error:
         what = str(getattr(error, "error_string", error)).strip().rstrip(".") or "the stream is damaged"
         unreadable(name, f"can't be decoded from sample {start} on ({what})")
+
+
+def _dtype(info: AudioInfo) -> str:
+    return "int16" if info.subtype in _INT16 else "int32" if info.subtype in _INT32 else "float32"
+
+
+def read_as_trainers(data: bytes, info: AudioInfo, name: str) -> "NDArray[Any]":
+    """Return all samples of a file as soundfile gives them to trainers, in the type of `read_segment`.
+
+    Raises:
+        RecordRejected: UNREADABLE_AUDIO if soundfile cannot read the file, gives another number of samples than
+            `info`, or gives samples that are not finite.
+    """
+    import soundfile
+
+    try:
+        with opened(ByteSource(data), quiet=info.subtype.startswith("MPEG")) as sound:
+            samples = _read(sound, sound.frames, _dtype(info))
+    except soundfile.SoundFileError as error:
+        unreadable(name, f"cannot be read by soundfile, as trainers do ({str(error).strip().rstrip('.')})")
+    if len(samples) != info.num_samples:
+        unreadable(name, f"has {info.num_samples} samples, of which soundfile, as in trainers, reads {len(samples)}")
+    if samples.dtype.kind == "f" and len(samples):
+        _check_numbers(samples, 0, name)
+    return samples
 
 
 def _read(sound: "soundfile.SoundFile", count: int, dtype: str) -> "NDArray[Any]":
@@ -249,26 +276,3 @@ def _decode_from(source: Source, info: AudioInfo, start: int) -> int:
         tail = source.read(max(source.size - 2 * ogg.TAIL_BYTES, 0), 2 * ogg.TAIL_BYTES)
         return max(min(start, ogg.last_page_start(tail) - _VORBIS_LEAD_IN), 0)
     return start
-
-
-def _with_corrected_header(source: Source, info: AudioInfo) -> ByteSource | None:
-    """Return a copy of a file that libsndfile can read: with the right length in its header, and without an ID3 tag.
-
-    Returns:
-        None if sox must read the file.
-    """
-    head = source.read(0, 16)
-    is_tagged = head[:3] == b"ID3"
-    if is_tagged:
-        data = source.everything()
-        source = ByteSource(data[mpeg.skip_id3v2(data) :])
-        head = source.read(0, 16)
-    if head[:4] == b"fLaC":
-        return ByteSource(flac.with_length(source.everything(), info.num_samples))
-    if head[:4] == b"RIFF":
-        return ByteSource(riff.with_open_end(source.everything()))
-    if info.subtype.startswith("MPEG"):
-        data = source.everything()
-        found = mpeg.scan(data)
-        return ByteSource(mpeg.with_length(data, found)) if found is not None else None
-    return source if is_tagged and isinstance(source, ByteSource) else None

@@ -195,6 +195,19 @@ class RangeSource:
         return ByteSource(self.everything()).for_process()
 
 
+def identity(source: Source) -> object:
+    """Return a key of the source: equal keys mean equal content."""
+    if isinstance(source, FileSource):
+        state = os.fstat(source.fd)
+        return state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
+    return source.everything()
+
+
+def is_near(source: Source) -> bool:
+    """Return whether small reads all over the source are cheap, unlike of an object in a store."""
+    return isinstance(source, ByteSource | FileSource | RangeSource)
+
+
 def intact(data: bytes, part: ByteRange, name: str) -> bytes:
     """Return `data`, the bytes of a range; raises `RecordRejected` if the range has a checksum that does not fit."""
     if part.crc32 is not None and zlib.crc32(data) != part.crc32:

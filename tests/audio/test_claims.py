@@ -92,8 +92,8 @@ def test_memory_is_taken_for_what_is_decoded() -> None:
     ogg = encode(tones(30), RATE, "ogg")
     claimed = len(ogg) * MAX_SAMPLES_PER_BYTE - 1
     data = with_granule(ogg, claimed)
-    info = probe_bytes(data, "a")
-    assert info.num_samples == claimed > 1_000_000_000
+    assert claimed > 1_000_000_000
+    info = probe_bytes(ogg, "a")._replace(num_samples=claimed)
     with memory_for(1 << 30), pytest.raises(RecordRejected, match="ends early"):
         read_segment(data, info, name="a")
 

@@ -5,7 +5,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from prepcli.audio.containers import promised_bytes
+from prepcli.audio.containers import is_unknown, promised_bytes
 from prepcli.audio.probe import probe_bytes
 from prepcli.audio.read import read_segment
 from prepcli.audio.source import ByteSource
@@ -34,7 +34,25 @@ def test_size_that_sox_leaves(size: int) -> None:
     assert promised_bytes(head, ByteSource(head)) is None
 
 
-@pytest.mark.parametrize("size", [1000, 0x7E000000, 0x7F000000 + (1 << 20)])
+@pytest.mark.parametrize("size", [1000, 900_000_000])
 def test_size_of_others_is_a_promise(size: int) -> None:
     head = b"FORM" + size.to_bytes(4, "big") + b"AIFF"
     assert promised_bytes(head, ByteSource(head)) == size + 8
+
+
+@pytest.mark.parametrize(
+    ("size", "there", "unknown"),
+    [
+        (0, 1000, True),
+        (999_999_999, 1000, False),
+        (1_000_000_000, 1000, True),
+        (2_000_000_000, 1_000_000_000, False),
+        (0x7FFFF000, 1_900_000_000, True),
+        (0x80000000 - 36, 1_900_000_000, True),
+        (0xFFFFFFFF - 36, 1 << 31, True),
+        ((1 << 64) - 1, 1 << 40, True),
+        (1 << 40, 1 << 39, False),
+    ],
+)
+def test_sizes_that_stand_for_unknown(size: int, there: int, unknown: bool) -> None:
+    assert is_unknown(size, there) is unknown

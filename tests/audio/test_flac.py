@@ -93,7 +93,7 @@ def test_flac_without_or_with_other_metadata() -> None:
     padding = b"\x81" + (600).to_bytes(3, "big") + bytes(600)
     assert data[4] == 0  # STREAMINFO, and more to come
     assert flac.frames_fit(data)
-    start = flac._first_frame(data)
+    start = flac.first_frame(data)
     bare = data[:4] + b"\x80" + data[5:42] + data[start:]
     assert flac.frames_fit(bare)
     assert flac.frames_fit(data[:42] + padding + data[start:])
@@ -108,7 +108,7 @@ def test_a_middle_that_is_missing() -> None:
     frames = [at for at in range(400, len(data)) if data[at : at + 2] == b"\xff\xf8"]
     info = flac.stream_info(data)
     assert info is not None
-    frames = [at for at in frames if flac._frame_end(data[at : at + 16], info) is not None]
+    frames = [at for at in frames if flac.frame_header(data[at : at + 16], info) is not None]
     shorter = data[: frames[3]] + data[frames[7] :]
     assert flac.frames_fit(shorter)
     assert refuses(shorter, "decoded") is not None
@@ -226,10 +226,10 @@ def test_flac_of_variable_block_size_and_36_bit_numbers() -> None:
     for first in (0, 127, 128, 2047, 2048, 65536, 1 << 20, 1 << 26, 1 << 31, (1 << 36) - 193):
         number = utf8_like(first)
         header = b"\xff\xf9\x10\x08" + number
-        header += bytes([flac._crc8(header)])
+        header += bytes([flac.crc8(header)])
         info = flac.StreamInfo(4096, 0, 16000, 1, 16, 0)
-        assert flac._frame_end(header + bytes(16), info) == first + 192
-        assert flac._frame_end(header[:-1] + bytes([header[-1] ^ 1]) + bytes(16), info) is None
+        assert flac.frame_header(header + bytes(16), info) == (first, 192, len(header))
+        assert flac.frame_header(header[:-1] + bytes([header[-1] ^ 1]) + bytes(16), info) is None
 
 
 def utf8_like(number: int) -> bytes:

@@ -14,8 +14,8 @@ from tests.audio.signals import tones, written
 def flac_of_headers(count: int, num_samples: int) -> bytes:
     """A FLAC file of `count` copies of its first frame's header, whose largest frame is as large as can be said."""
     whole = written(tones(0.5), "FLAC", "PCM_16")
-    start = flac._first_frame(whole)
-    end = next(end for end in range(start + 5, start + 16) if flac._crc8(whole[start:end]) == whole[end]) + 1
+    start = flac.first_frame(whole)
+    end = next(end for end in range(start + 5, start + 16) if flac.crc8(whole[start:end]) == whole[end]) + 1
     packed = int.from_bytes(whole[18:26], "big") & ~0xFFFFFFFFF | num_samples
     head = whole[:15] + b"\xff\xff\xff" + packed.to_bytes(8, "big") + whole[26:start]
     return head + whole[start:end] * count
@@ -24,13 +24,13 @@ def flac_of_headers(count: int, num_samples: int) -> bytes:
 @pytest.mark.parametrize("num_samples", [0, 4096])
 def test_flac_of_frame_headers_without_frames(monkeypatch: pytest.MonkeyPatch, num_samples: int) -> None:
     tried: list[int] = []
-    crc16_fits = flac._crc16_fits
+    crc16_fits = flac.crc16_fits
 
     def counted(frame: bytes) -> bool:
         tried.append(len(frame))
         return crc16_fits(frame)
 
-    monkeypatch.setattr(flac, "_crc16_fits", counted)
+    monkeypatch.setattr(flac, "crc16_fits", counted)
     data = flac_of_headers(2000, num_samples)
     with pytest.raises(RecordRejected, match="ends early or is damaged"):
         probe_bytes(data, "a.flac")
@@ -39,13 +39,13 @@ def test_flac_of_frame_headers_without_frames(monkeypatch: pytest.MonkeyPatch, n
 
 def test_flac_of_sync_codes(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[int] = []
-    frame_end = flac._frame_end
+    frame_header = flac.frame_header
 
-    def counted(header: bytes, info: flac.StreamInfo) -> int | None:
+    def counted(header: bytes, info: flac.StreamInfo) -> flac.FrameHeader | None:
         looked.append(1)
-        return frame_end(header, info)
+        return frame_header(header, info)
 
-    monkeypatch.setattr(flac, "_frame_end", counted)
+    monkeypatch.setattr(flac, "frame_header", counted)
     with pytest.raises(RecordRejected, match="ends early or is damaged"):
         probe_bytes(flac_of_headers(0, 4096) + b"\xff\xf8" * 20_000, "a.flac")
     assert len(looked) <= 10_000

@@ -151,4 +151,4 @@ def test_pcm_wav_on_disk_is_read_in_part(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(os, "pread", counting)
     info = probe(path)
     read_segment(path, info, 500_000, 1000)
-    assert sum(asked) < 4000
+    assert sum(asked) < 12_000  # the head of the file, and the segment

@@ -73,7 +73,7 @@ def test_flac_cut_at_frame_boundaries(speech: Samples) -> None:
     headers = [
         at
         for at in range(8000, len(data))
-        if data[at : at + 2] == b"\xff\xf8" and flac._frame_end(data[at : at + 16], info) is not None
+        if data[at : at + 2] == b"\xff\xf8" and flac.frame_header(data[at : at + 16], info) is not None
     ]
     assert len(headers) > 10
     for at in headers:

@@ -120,7 +120,7 @@ def test_the_decoder_of_mp3_says_nothing(capfd: pytest.CaptureFixture[str]) -> N
     data = whole("mp3", 1)
     found = mpeg.scan(data)
     assert found is not None
-    second = found.start + len(data) // 2
+    second = found.runs[0][0] + len(data) // 2
     with contextlib.suppress(RecordRejected):
         probe_bytes(data[:second] + bytes(400) + data[second + 400 :], "damaged.mp3")
     assert capfd.readouterr().err == ""

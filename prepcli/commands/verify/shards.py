@@ -64,7 +64,11 @@ def add_shard(shard: ShardReport, prefix: str, report: VerifyReport) -> None:
 
 
 def check_audio(data: bytes, name: str, file: AnyPath, where: str, report: ShardReport) -> AudioInfo | None:
-    """Decode the audio `name` in a shard or another file; adds a problem and returns None if that fails."""
+    """Decode the audio `name` in a shard or another file with soundfile, as trainers do.
+
+    Returns:
+        The properties; None, after adding a problem, if it cannot be decoded or not all of it.
+    """
     try:
         take_in_hand(name, file)
         info = probe_bytes(data, name)

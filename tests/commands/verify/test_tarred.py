@@ -342,3 +342,23 @@ def test_rules_of_the_gate_are_those_of_the_reader(tmp_path: Path) -> None:
         'sample_rate is "16000", but the audio has 16000 Hz',
         "y-sub1.wav is not in the tar",
     ]
+
+
+def test_audio_is_read_as_trainers_read_it(tmp_path: Path) -> None:
+    """A file in two pieces is audio for prepcli, which joins them, but soundfile cannot open it."""
+    sound = samples(1, 16000)
+    path = tmp_path / "a.wav"
+    soundfile.write(path, sound, 16000)
+    manifest = write_lines(tmp_path / "m.json", [{"audio_filepath": "a.wav", "duration": 1.0, "text": "a"}])
+    assert prepcli("manifest-to-tarred", manifest, tmp_path / "out", "--num-shards", 1).code == 0
+
+    def in_pieces(members: list[tuple[tarfile.TarInfo, bytes]]) -> None:
+        member, data = members[0]
+        half = (len(data) - 44) // 2
+        size = half.to_bytes(4, "little")
+        members[0] = member, data[:40] + size + data[44 : 44 + half] + b"data" + size + data[44 + half :]
+
+    rewrite_tar(tmp_path / "out/audio_0.tar", in_pieces)
+    done = prepcli("verify", tmp_path / "out")
+    assert done.code != 0
+    assert "a.wav cannot be read by soundfile, as trainers do" in done.out
