@@ -11,7 +11,7 @@ def check_is_json_lines(path: str, accepts: Collection[str] = ()) -> None:
     """Refuse a file whose beginning shows that it is of another kind: audio, an archive, a table, a JSON list, ...
 
     JSON lines of other objects, such as lhotse cuts, are of another kind too, except those that `accepts` has (see
-    `Kind.lines`). A file of lines is not refused, even if all are broken JSON: the lines are rejects. A file that
+    `FileKind.lines`). A file of lines is not refused, even if all are broken JSON: the lines are rejects. A file that
     cannot be read is not refused: its reader reports the error.
 
     Raises:

@@ -25,7 +25,7 @@ _SAMPLE = 100
 _LONG_LINE = 8 << 20
 
 
-class Kind(NamedTuple):
+class FileKind(NamedTuple):
     """The kind of a file.
 
     Attributes:
@@ -41,7 +41,7 @@ class Kind(NamedTuple):
     lines: str | None = None
 
 
-def kind_of_json(path: str, text: str, is_whole: bool) -> Kind | None:
+def kind_of_json(path: str, text: str, is_whole: bool) -> FileKind | None:
     """The kind of a file that begins with a bracket or a brace; None for NeMo records and objects of no known kind.
 
     Args:
@@ -70,7 +70,7 @@ def kind_of_json(path: str, text: str, is_whole: bool) -> Kind | None:
     value = _first_value(text)
     if is_long or (isinstance(value, dict) and not any(isinstance(decoded(line), dict) for line in lines)):
         command = conversion(path, "jq -c .", new_name(path, suffix=".jsonl"))
-        several = Kind("a JSON object over several lines", f"write one object per line: {command}")
+        several = FileKind("a JSON object over several lines", f"write one object per line: {command}")
         return _kind_of_nested(path, text) or (several if "\n" in text else None)
     return None
 
@@ -93,7 +93,7 @@ def kind_of_object(fields: dict[str, Any]) -> str | None:
     return None if key is None else PAIRS.format(key)
 
 
-def kind_of_yaml(path: str, text: str) -> Kind:
+def kind_of_yaml(path: str, text: str) -> FileKind:
     """The kind of a YAML file that begins with `text`: a manifest of lhotse, or a configuration."""
     if text.startswith("- "):
         import yaml
@@ -107,23 +107,23 @@ def kind_of_yaml(path: str, text: str) -> Kind:
         if kind in _LHOTSE:
             new = new_name(path, suffix=".jsonl")
             copy = f"lhotse copy {shlex.quote(path)} {shlex.quote(new)}"
-            return Kind(f"{kind} in YAML", f"write them as JSON lines: {copy}, and then {_make(new, kind)}")
-    return Kind("a YAML file", "give the manifests or data sets that it names")
+            return FileKind(f"{kind} in YAML", f"write them as JSON lines: {copy}, and then {_make(new, kind)}")
+    return FileKind("a YAML file", "give the manifests or data sets that it names")
 
 
-def _kind_of_lines(path: str, objects: Sequence[object]) -> Kind | None:
+def _kind_of_lines(path: str, objects: Sequence[object]) -> FileKind | None:
     """The kind of JSON lines, if all of them that are objects are of one kind other than NeMo records."""
     rows = [fields for fields in objects if isinstance(fields, dict)]
     kind, *others = dict.fromkeys(kind_of_object(fields) for fields in rows)
     if kind is None or kind == RECORDS or (others and not {kind, *others} <= {*_LHOTSE}):
         return None
     if kind == CONVERSATIONS:
-        return Kind(kind, _advice_on_conversations(path, rows[0], ""), lines=kind)
+        return FileKind(kind, _advice_on_conversations(path, rows[0], ""), lines=kind)
     advice = f"make a manifest of their audio: {_make(path, kind)}"
-    return Kind(kind, advice, *(("lhotse", kind) if kind in _LHOTSE else ("jsonl", PAIRS)))
+    return FileKind(kind, advice, *(("lhotse", kind) if kind in _LHOTSE else ("jsonl", PAIRS)))
 
 
-def _kind_of_nested(path: str, text: str) -> Kind | None:
+def _kind_of_nested(path: str, text: str) -> FileKind | None:
     """The kind of a file that is one JSON object with all records in it; None if it is not, such as a single record."""
     fields = _first_value(text)
     if isinstance(fields, dict) and kind_of_object(fields) is not None:
@@ -142,17 +142,17 @@ def _kind_of_nested(path: str, text: str) -> Kind | None:
     return _of_value(path, value, "to_entries[] | {id: .key} + .value", "a JSON object with an object for each id,")
 
 
-def _of_value(path: str, value: object, rows: str, what: str) -> Kind:
+def _of_value(path: str, value: object, rows: str, what: str) -> FileKind:
     """The kind of one JSON value with objects such as `value` in it, which the filter `rows` of jq separates."""
     new = new_name(path, suffix=".jsonl")
     kind = kind_of_object(value) if isinstance(value, dict) else None
     if kind == CONVERSATIONS:
         assert isinstance(value, dict)
-        return Kind(f"{what} of {kind}", _advice_on_conversations(path, value, f"{rows} | "))
+        return FileKind(f"{what} of {kind}", _advice_on_conversations(path, value, f"{rows} | "))
     advice = f"write one object per line: {conversion(path, f'jq -c {shlex.quote(rows)}', new)}"
     if kind is None:
-        return Kind(what.rstrip(","), advice)
-    return Kind(f"{what} of {kind}", advice if kind == RECORDS else f"{advice}, and then {_make(new, kind)}")
+        return FileKind(what.rstrip(","), advice)
+    return FileKind(f"{what} of {kind}", advice if kind == RECORDS else f"{advice}, and then {_make(new, kind)}")
 
 
 def _advice_on_conversations(path: str, fields: dict[str, Any], rows: str) -> str:

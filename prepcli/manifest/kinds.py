@@ -12,7 +12,7 @@ from itertools import islice
 
 from prepcli.formats import tables
 from prepcli.formats.audio_names import is_audio_name
-from prepcli.manifest.json_kinds import OTHER, ROWS, Kind, kind_of_json, kind_of_yaml
+from prepcli.manifest.json_kinds import OTHER, ROWS, FileKind, kind_of_json, kind_of_yaml
 from prepcli.manifest.remedies import (
     advice_on_ids,
     advice_on_windows,
@@ -46,7 +46,7 @@ _LETTERS = frozenset((*range(32, 127), *b"\t\r\n"))
 _FAIRSEQ = re.compile(r"[^\t]+\t\d+")
 
 
-def kind_of(path: str) -> Kind | None:
+def kind_of(path: str) -> FileKind | None:
     """The kind of a file by its beginning; None for JSON lines of NeMo records, or of no known kind.
 
     None, too, for a file that cannot be read: its reader reports the error.
@@ -69,24 +69,24 @@ def kind_of(path: str) -> Kind | None:
     return _kind_of_text(path)
 
 
-_BINARY = Kind("a binary file", _OF_FOLDER)
+_BINARY = FileKind("a binary file", _OF_FOLDER)
 
 
-def kind_of_bytes(head: bytes, path: str) -> Kind | None:
+def kind_of_bytes(head: bytes, path: str) -> FileKind | None:
     """The kind of a file that is not text in UTF-8, by its beginning; None if it may be such text."""
     for magic, name in _AUDIO:
         if head.startswith(magic):
-            return Kind(name, _OF_FOLDER)
+            return FileKind(name, _OF_FOLDER)
     for at, magic, name, suffix in _CONTAINERS:
         if head.startswith(magic, at):
             is_named = path.lower().endswith(suffix)
             advice = f"`{make_manifest_of(path)}` makes a manifest of the audio in it"
-            return Kind(name, advice if is_named else f"give it a name that ends with {suffix}")
+            return FileKind(name, advice if is_named else f"give it a name that ends with {suffix}")
     if head.startswith((b"ARROW1", b"FEA1", b"\xff\xff\xff\xff")) or path.endswith(".arrow"):
-        return Kind("an Arrow file", f"`{make_manifest_of(path)}` says how to make Parquet of it")
+        return FileKind("an Arrow file", f"`{make_manifest_of(path)}` says how to make Parquet of it")
     if (encoding := utf16_of(head)) is not None:
         command = conversion(path, f"iconv -f {encoding} -t UTF-8", new_name(path, ".utf8"))
-        return Kind("UTF-16 text", f"convert it: {command}")
+        return FileKind("UTF-16 text", f"convert it: {command}")
     first = head[: head.find(b"\n") + 1] or head
     return _BINARY if b"\0" in first and first.lstrip()[:1] != b"{" else None
 
@@ -127,14 +127,14 @@ def first_lines(path: str) -> list[str]:
         return list(islice((line for line in lines if line.strip()), tables.SAMPLE_LINES))
 
 
-def _kind_of_text(path: str) -> Kind | None:
+def _kind_of_text(path: str) -> FileKind | None:
     """The kind of lines of text: a table, a list of paths, or transcripts."""
     lines = first_lines(path)
     if not lines:
         return None
     if is_fairseq(lines):
         what = "a list of fairseq, with paths below the folder in its first line"
-        return Kind(what, f"`{make_manifest_of(path)}` reads it", "list")
+        return FileKind(what, f"`{make_manifest_of(path)}` reads it", "list")
     if is_table(path, lines):
         return _kind_of_table(path, lines)
     if any(map(is_audio_name, lines[:2])):
@@ -142,29 +142,29 @@ def _kind_of_text(path: str) -> Kind | None:
     advice = f"if they are transcripts, `prepcli make-manifest FOLDER OUT.json --transcripts {shlex.quote(path)}`"
     lines_kind = ROWS if any(mark in lines[0] for mark in "\t,;|") else OTHER
     what = f"lines such as {shown(lines[0])}"
-    return Kind(what, f"{advice} reads them, with the audio in FOLDER", lines=lines_kind)
+    return FileKind(what, f"{advice} reads them, with the audio in FOLDER", lines=lines_kind)
 
 
-def _kind_of_table(path: str, lines: Sequence[str]) -> Kind:
+def _kind_of_table(path: str, lines: Sequence[str]) -> FileKind:
     layout = tables.layout_of(path, lines)
     format = "filelist" if layout.delimiter == "|" else "csv"
     name = {"\t": "a TSV", "|": "a table with |"}.get(layout.delimiter, "a CSV")
     what = f"{name} with header {shown(lines[0])}" if layout.has_header else f"{name} such as {shown(lines[0])}"
     if layout.has_ids:
-        return Kind(named_ids(lines), advice_on_ids(path, layout, lines), format)
+        return FileKind(named_ids(lines), advice_on_ids(path, layout, lines), format)
     if not layout.names:
         given = f"{make_manifest_of(path)} --columns {layout.suggestions[0]}"
-        return Kind(f"{what}, without a header", f"name its columns: {given}", format)
+        return FileKind(f"{what}, without a header", f"name its columns: {given}", format)
     return _named_audio(path, what, layout.audio_in(lines[:_SAMPLE]), format)
 
 
-def _named_audio(path: str, what: str, names: Sequence[str], format: str) -> Kind:
+def _named_audio(path: str, what: str, names: Sequence[str], format: str) -> FileKind:
     """The kind of a list or table that names audio by `names`, perhaps by paths of Windows."""
     is_there = bool(names) and "\0" not in names[0] and os.path.exists(os.path.join(os.path.dirname(path), names[0]))
     windows = None if is_there else advice_on_windows(names, path)
     if windows is not None:
-        return Kind(f"{what}, with paths of Windows", windows, format)
-    return Kind(what, f"`{make_manifest_of(path)}` reads it", format)
+        return FileKind(f"{what}, with paths of Windows", windows, format)
+    return FileKind(what, f"`{make_manifest_of(path)}` reads it", format)
 
 
 def is_fairseq(lines: Sequence[str]) -> bool:

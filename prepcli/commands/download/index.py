@@ -13,7 +13,7 @@ import msgspec
 
 from prepcli.audio.probe import probe
 from prepcli.commands.download.data_set import CorpusPart, Utterance, may_lie_outside
-from prepcli.commands.download.recordings import Listing
+from prepcli.commands.download.recordings import PublishedRecordings
 from prepcli.engine.publishing.rejects import RETRYABLE
 from prepcli.engine.state.workspace import atomic_file
 from prepcli.errors import RecordRejected, RejectReason, UsageError, naming, option
@@ -39,7 +39,7 @@ def write_index(data_set: CorpusPart, root: Path, file: Path) -> int:
         OSError: a file cannot be read.
         AccountingError: the recordings are not those of the index and those that other lists name.
     """
-    count, listing, seen = 0, Listing(), defaultdict[str, SeenIds](SeenIds)
+    count, listing, seen = 0, PublishedRecordings(), defaultdict[str, SeenIds](SeenIds)
     folder = data_set.copy or root / data_set.top
     with naming(file), TemporaryFile(dir=file.parent) as draft:
         for utterance in data_set.read(folder):

@@ -53,7 +53,7 @@ def _walk(root: Path, at: str, matches: Callable[[str], object], above: frozense
         yield from _walk(root, f"{at}{name}/", matches, above | {place})
 
 
-class Listing:
+class PublishedRecordings:
     """Notes the recordings that published lists name, in 8 bytes each, to find those that no list names."""
 
     def __init__(self) -> None:

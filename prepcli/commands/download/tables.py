@@ -13,7 +13,7 @@ _QUOTED = re.compile(r'"((?:[^"]|"")*)"')
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     """A row of a table.
 
     Attributes:
@@ -51,7 +51,7 @@ def rows_of(
     columns: Sequence[str] = (),
     needed: Sequence[str] = (),
     is_csv: bool = False,
-) -> Iterator[Row]:
+) -> Iterator[TableRow]:
     """Yield the rows of a table that are not blank. Bytes that are not UTF-8 become U+FFFD.
 
     Args:
@@ -79,7 +79,7 @@ def rows_of(
                 values = line.split(separator)
                 problem = column_problem(len(values), len(names))
                 by_column = empty | dict(zip(names, map(unquoted, values) if is_csv else values, strict=False))
-                yield Row(f"{table}:{number}", line, by_column, problem)
+                yield TableRow(f"{table}:{number}", line, by_column, problem)
 
 
 def column_problem(number: int, expected: int) -> str:

@@ -8,7 +8,7 @@ import re
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,7 +22,7 @@ from prepcli.commands.make_manifest.entries import Catalog, MatchBy, SourceEntry
 from prepcli.commands.make_manifest.formats import TABLES, source_of
 from prepcli.commands.make_manifest.kaldi import in_archive, is_command, words_of_command
 from prepcli.commands.make_manifest.options import MakeManifest
-from prepcli.commands.make_manifest.source import EntrySource, stem_of
+from prepcli.commands.make_manifest.source import EntrySource, PathNames, stem_of
 from prepcli.commands.make_manifest.tables import Table, read_transcripts
 from prepcli.commands.make_manifest.transcripts import changed_transcript, missing_transcripts, read_text, transcript_of
 from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
@@ -32,7 +32,6 @@ from prepcli.engine.run.run import run_job
 from prepcli.engine.state.plan import InputFile, Plan
 from prepcli.engine.state.workspace import FileWorkspace, Workspace, real_file
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
-from prepcli.formats.names import absolute_folder
 from prepcli.gate import RATE_FIELDS, ROUNDING, fit, note_on_moved, rate_changes
 from prepcli.interface.options import settings_of
 from prepcli.jobs.line_job import LINES_NAME, LineJob, LineWriter
@@ -53,30 +52,6 @@ def audio_folder(manifest: str) -> str:
     For the manifest `train.json` it is `train_audio`.
     """
     return f"{os.path.splitext(manifest)[0]}_audio"
-
-
-class PathNames:
-    """Converts absolute paths to names for a manifest in `folder`; if `absolute`, the names are the paths."""
-
-    def __init__(self, folder: Path, absolute: bool) -> None:
-        self._absolute = absolute
-        self._folder = absolute_folder(str(folder))
-        self._real = os.path.realpath(self._folder)
-        self._prefix = lru_cache(maxsize=4096)(self._prefix_of)
-
-    def name(self, path: str) -> str:
-        """The name in the manifest for the audio file at an absolute path."""
-        folder, slash, name = path.rpartition("/")
-        return path if self._absolute else self._prefix(folder + slash) + name
-
-    def _prefix_of(self, folder: str) -> str:
-        """The folder part of names in the manifest, such as `../audio/`; empty for the manifest's own folder."""
-        below = self._folder.rstrip("/") + "/"
-        if folder.startswith(below) and "/../" not in folder:
-            return folder[len(below) :]
-        # Real paths, because `..` after a symbolic link leads elsewhere.
-        relative = os.path.relpath(os.path.realpath(folder), self._real)
-        return "" if relative == "." else relative + "/"
 
 
 class Recordings:

@@ -18,7 +18,7 @@ from prepcli.commands.make_manifest.tables import Table, repeated_lines, spool_t
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.formats.lenient_json import decode_json
 from prepcli.gate import fit
-from prepcli.jobs.inputs.supervisions import Cut, Supervision, SupervisionReader
+from prepcli.jobs.inputs.supervisions import SourceCut, SourceSupervision, SupervisionReader
 from prepcli.manifest.sources import check_file
 
 RECORDINGS, SUPERVISIONS, CUTS = "recordings", "supervisions", "cuts"
@@ -41,7 +41,7 @@ class _Recording(msgspec.Struct, gc=False):
     transforms: Any = None
 
 
-class _Line(Cut, gc=False):
+class _Line(SourceCut, gc=False):
     """A line with a recording or a cut: only a recording has `sources`, only a cut has a `type`."""
 
     sources: list[_AudioSource] | None = None
@@ -272,7 +272,7 @@ class _Reader:
 
     def _joined(self, recordings: Table, line: bytes, number: int) -> Iterator[SourceEntry]:
         """The entry of a supervision. Its recording is looked up, unless the previous supervision had the same one."""
-        supervision: Supervision = decode_json(line, Supervision)
+        supervision: SourceSupervision = decode_json(line, SourceSupervision)
         id = supervision.recording_id
         if not supervision.id or not id:
             _refuse(f"the supervision has no {'recording_id' if supervision.id else 'id'}")

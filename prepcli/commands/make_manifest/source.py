@@ -3,12 +3,14 @@
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from prepcli.commands.make_manifest.entries import SourceEntry
 from prepcli.commands.make_manifest.tables import Table
 from prepcli.errors import UsageError
 from prepcli.formats.audio_names import AUDIO_SUFFIXES
+from prepcli.formats.names import absolute_folder
 from prepcli.manifest.sources import check_file, is_gzip, open_bytes
 
 _COMMON = (".wav", ".flac", ".mp3", ".ogg", ".opus")
@@ -64,6 +66,30 @@ class EntrySource:
             RecordRejected: the line of wav.scp for the recording is not UTF-8.
         """
         return entry.path if self.recordings is None else self.recordings.find(entry.path)
+
+
+class PathNames:
+    """Converts absolute paths to names for a manifest in `folder`; if `absolute`, the names are the paths."""
+
+    def __init__(self, folder: Path, absolute: bool) -> None:
+        self._absolute = absolute
+        self._folder = absolute_folder(str(folder))
+        self._real = os.path.realpath(self._folder)
+        self._prefix = lru_cache(maxsize=4096)(self._prefix_of)
+
+    def name(self, path: str) -> str:
+        """The name in the manifest for the audio file at an absolute path."""
+        folder, slash, name = path.rpartition("/")
+        return path if self._absolute else self._prefix(folder + slash) + name
+
+    def _prefix_of(self, folder: str) -> str:
+        """The folder part of names in the manifest, such as `../audio/`; empty for the manifest's own folder."""
+        below = self._folder.rstrip("/") + "/"
+        if folder.startswith(below) and "/../" not in folder:
+            return folder[len(below) :]
+        # Real paths, because `..` after a symbolic link leads elsewhere.
+        relative = os.path.relpath(os.path.realpath(folder), self._real)
+        return "" if relative == "." else relative + "/"
 
 
 def text_lines(path: str) -> Iterator[tuple[int, str]]:

@@ -16,7 +16,7 @@ from prepcli.formats.pairs import UnpairedError, is_placeholder, pair_members
 from prepcli.formats.shar import CONTEXT, TARGET
 from prepcli.gate import FirstPlaces, fit
 from prepcli.jobs.inputs.catalogue import line, unusable
-from prepcli.jobs.inputs.supervisions import Cut, Supervision, SupervisionReader
+from prepcli.jobs.inputs.supervisions import SourceCut, SourceSupervision, SupervisionReader
 from prepcli.manifest.scan import Range, lines_of
 from prepcli.storage.addresses import ByteRange
 from prepcli.storage.containers import MOVED, name_in
@@ -97,7 +97,7 @@ class _ShardReader:
         """
         name, known = name_in(self._target, member), {}
         try:
-            cut: Cut = decode_json(text, Cut)
+            cut: SourceCut = decode_json(text, SourceCut)
             known = {"id": cut.id}
             if is_placeholder(member):
                 raise RecordRejected(RejectReason.MISSING_AUDIO, f"the cut {cut.id} has no audio")
@@ -152,7 +152,7 @@ class _ShardReader:
         raise RecordRejected(RejectReason.BAD_FIELD, detail)
 
 
-def _channel(cut: Cut, supervision: Supervision | None) -> int | None:
+def _channel(cut: SourceCut, supervision: SourceSupervision | None) -> int | None:
     """The channel of a supervision among those of its cut, whose audio has only these; None: all of them.
 
     Raises:

@@ -21,7 +21,7 @@ _OF_AUDIO = frozenset({"audio_filepath", "duration", "offset"})
 """Fields that say where the audio of a record lies: those of `custom` are left out."""
 
 
-class Supervision(msgspec.Struct, gc=False):
+class SourceSupervision(msgspec.Struct, gc=False):
     """A supervision of lhotse; times in seconds. The gate checks the values whose type is `Any`."""
 
     id: str = ""
@@ -41,7 +41,7 @@ class Supervision(msgspec.Struct, gc=False):
         return f"the supervision {self.id}".rstrip()
 
 
-class Cut(msgspec.Struct, gc=False):
+class SourceCut(msgspec.Struct, gc=False):
     """The fields of a cut of lhotse that its records need; times in seconds."""
 
     id: str
@@ -49,7 +49,7 @@ class Cut(msgspec.Struct, gc=False):
     start: float = 0.0
     duration: float = 0.0
     channel: Any = 0
-    supervisions: list[Supervision] | None = None
+    supervisions: list[SourceSupervision] | None = None
 
 
 class CutRecord(NamedTuple):
@@ -61,7 +61,7 @@ class CutRecord(NamedTuple):
     id: str
     fields: dict[str, Any]
     span: Span
-    supervision: Supervision | None
+    supervision: SourceSupervision | None
 
 
 @dataclass
@@ -82,7 +82,7 @@ class SupervisionReader:
         if self._num_arrays:
             yield f"{self._num_arrays:,} custom fields refer to arrays or recordings of lhotse and are left out"
 
-    def records(self, cut: Cut) -> Iterator[CutRecord | RecordRejected]:
+    def records(self, cut: SourceCut) -> Iterator[CutRecord | RecordRejected]:
         """Yield a record, or the reason why there is none, for each supervision of a cut; without any, for the cut.
 
         The id of a record is that of the cut. If the cut has several supervisions, it is that of the supervision, as
@@ -103,7 +103,7 @@ class SupervisionReader:
             except RecordRejected as rejected:
                 yield rejected
 
-    def span(self, supervision: Supervision, length: float, container: str, id: str) -> Span:
+    def span(self, supervision: SourceSupervision, length: float, container: str, id: str) -> Span:
         """The span of a supervision in a container of `length` seconds; raises `RecordRejected` as `fit` does.
 
         `container` and `id` are its name in messages, such as `its cut ` and `c7`.
@@ -117,7 +117,7 @@ class SupervisionReader:
         self.num_moved += span.moved
         return span
 
-    def fields(self, id: str, supervision: Supervision) -> dict[str, Any]:
+    def fields(self, id: str, supervision: SourceSupervision) -> dict[str, Any]:
         """The fields of a record: `id`, text, speaker, gender and language, and the `custom` fields of the supervision.
 
         If `custom` has an `id`, it replaces the argument `id`: in a Shar that prepcli made from a manifest, `custom`
@@ -148,7 +148,7 @@ class SupervisionReader:
         return checked_fields(fields)
 
 
-def _ids(cut: Cut, supervisions: Sequence[Supervision]) -> list[str]:
+def _ids(cut: SourceCut, supervisions: Sequence[SourceSupervision]) -> list[str]:
     """The ids of the records of a cut, one for each supervision."""
     if len(supervisions) == 1:
         return [cut.id]

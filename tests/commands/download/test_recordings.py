@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from prepcli.commands.download.recordings import Listing, files_in
+from prepcli.commands.download.recordings import PublishedRecordings, files_in
 from tests.commands.download.miniatures import write_files
 from tests.support.audio_files import write_audio
 from tests.support.running import prepcli
@@ -23,7 +23,7 @@ def test_files_of_a_pattern(tmp_path: Path) -> None:
 def test_recordings_that_no_list_names(tmp_path: Path) -> None:
     root = write_files(dict.fromkeys([f"a/{number}.wav" for number in range(100)], b""), tmp_path)
     (Path(os.fsdecode(bytes(root) + b"/a/\xe9.wav"))).write_bytes(b"")
-    listing = Listing()
+    listing = PublishedRecordings()
     assert len(listing.unlisted(root, ("a/**/*.wav",))) == 101
     for number in range(98):
         listing.add(f"a/{number}.wav" if number % 2 else f"./a//{number}.wav")

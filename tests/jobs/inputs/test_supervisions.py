@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.jobs.inputs.supervisions import Cut, CutRecord, Supervision, SupervisionReader
+from prepcli.jobs.inputs.supervisions import CutRecord, SourceCut, SourceSupervision, SupervisionReader
 from tests.conftest import Lines, read_lines
 from tests.support.audio_files import write_audio
 from tests.support.running import Outcome, prepcli
@@ -212,14 +212,14 @@ def test_a_set_counts_the_segments_that_end_at_a_bound(tmp_path: Path) -> None:
     assert "_moved" not in (tmp_path / "out" / "tarred_audio_manifest.json").read_text()
 
 
-def records_of(supervisions: list[Supervision], seconds: float = 5.0) -> list[CutRecord | RecordRejected]:
-    return list(SupervisionReader().records(Cut("c", duration=seconds, supervisions=supervisions)))
+def records_of(supervisions: list[SourceSupervision], seconds: float = 5.0) -> list[CutRecord | RecordRejected]:
+    return list(SupervisionReader().records(SourceCut("c", duration=seconds, supervisions=supervisions)))
 
 
 def test_ids_of_several_supervisions_of_a_cut() -> None:
     """Those of the supervisions if they differ; otherwise they are made of the id of the cut."""
     for ids, wanted in (("ab", ["a", "b"]), ("aa", ["c", "c-2"]), (["", "b"], ["c", "c-2"]), ("a", ["c"])):
-        found = records_of([Supervision(id, start=1.0, duration=2.0) for id in ids])
+        found = records_of([SourceSupervision(id, start=1.0, duration=2.0) for id in ids])
         assert [entry.id for entry in found if isinstance(entry, CutRecord)] == wanted
     (record,) = records_of([])
     assert isinstance(record, CutRecord)
@@ -227,7 +227,7 @@ def test_ids_of_several_supervisions_of_a_cut() -> None:
 
 
 def test_a_supervision_without_times_is_of_the_whole_cut() -> None:
-    without, half = records_of([Supervision("a", text="x"), Supervision("b", start=0.5)])
+    without, half = records_of([SourceSupervision("a", text="x"), SourceSupervision("b", start=0.5)])
     assert isinstance(without, CutRecord)
     assert without.span == (0.0, 5.0, False)
     assert isinstance(half, RecordRejected)
@@ -240,7 +240,7 @@ def test_rounded_times_are_never_rejects(decimals: int) -> None:
     for _ in range(1000):
         seconds = rng.uniform(0.5, 40)
         start = rng.uniform(0, seconds - 0.4)
-        supervision = Supervision(
+        supervision = SourceSupervision(
             "s", start=round(start, decimals), duration=round(rng.choice([0.3, seconds - start]), decimals)
         )
         (record,) = records_of([supervision], seconds)

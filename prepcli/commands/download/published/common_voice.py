@@ -8,7 +8,7 @@ from typing import Any
 
 from prepcli.commands.download.data_set import CorpusPart, Utterance, choose, speaker_name
 from prepcli.commands.download.fetch import Archive
-from prepcli.commands.download.tables import Row, rows_of
+from prepcli.commands.download.tables import TableRow, rows_of
 from prepcli.errors import UsageError, option
 
 _SETS = ("train", "dev", "test", "validated", "invalidated", "other")
@@ -75,7 +75,7 @@ def _named(root: Path, tree: str, names: list[str]) -> Iterator[str]:
         yield from (f"{tree}/clips/{_clip(row)}" for row in rows if {"path", "sentence"} <= row.values.keys())
 
 
-def _clip(row: Row) -> str:
+def _clip(row: TableRow) -> str:
     clip = row["path"]
     return clip if not clip or Path(clip).suffix else f"{clip}.mp3"  # as in early releases
 
