@@ -26,7 +26,7 @@ from prepcli.jobs.inputs.data import containers_at, data_of
 from prepcli.manifest.datasets import DataSet, Mix, data_in_directory
 from prepcli.manifest.fields import with_audio_filepath
 from prepcli.manifest.foreign import check_is_json_lines
-from prepcli.manifest.kinds import utf16_of
+from prepcli.manifest.kinds import head_of, utf16_of
 from prepcli.manifest.mixing import leaves_of
 from prepcli.manifest.sources import Reader, check_file, expand_paths, open_bytes
 from prepcli.storage.addresses import is_address, names_several, on_hub
@@ -235,6 +235,8 @@ def _of_file(path: AnyPath) -> Subject:
         titles = {"manifest": "a NeMo manifest", "cuts": "lhotse cuts", "rejects": "records that a run rejected"}
         data = DataSet((name,), cuts=kind == "cuts")
         return Subject(kind, titles[kind], data, folder=path.parent, out=_output_of(path))
+    if utf16_of(head_of(name) or b"") is not None:
+        check_is_json_lines(name)  # a byte order mark is also the start of a frame of MPEG audio
     try:
         list(map_refusing_crashes(probe, [path]))
     except RecordRejected as rejected:

@@ -141,12 +141,16 @@ def test_a_shard_of_rejects_alone_does_no_harm(tmp_path: Path) -> None:
 
 @pytest.mark.torch
 def test_lhotse_reads_what_is_not_strict_json(tmp_path: Path) -> None:
-    """Python writes NaN into manifests; lhotse reads it."""
+    """Python writes NaN into manifests. As a field it is missing; within one it stays, and lhotse reads it."""
     write_audio(tmp_path / "a.wav", 1.0)
-    write_lines(tmp_path / "m.json", [{"audio_filepath": "a.wav", "duration": 1.0, "text": "x", "cer": float("nan")}])
+    write_lines(
+        tmp_path / "m.json",
+        [{"audio_filepath": "a.wav", "duration": 1.0, "text": "x", "cer": float("nan"), "cers": [float("nan")]}],
+    )
     make(tmp_path / "m.json", tmp_path / "out")
     (cut,) = lhotse.CutSet.from_shar(fields=shar_fields(tmp_path / "out"))
-    assert np.isnan(cut.supervisions[0].cer)
+    assert cut.supervisions[0].custom.get("cer") is None
+    assert np.isnan(cut.supervisions[0].cers[0])
 
 
 @pytest.mark.nemo
