@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from prepcli.audio.probe import probe
+from prepcli.engine.publishing.publish import AccountingError
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.formats.archives import ZipMembers, checksum, linked, repeated, streamed_members, tar_members
 from prepcli.formats.audiofolder import is_metadata, metadata_of, metadata_rows
@@ -84,7 +85,7 @@ def sample_lines(
         archive = _of_tar(path, encoding)
     rule = KeyRule(keys, columns.audio, archive.names, is_zip=is_zip)
     table = _Table() if archive.in_order else _Table.of(archive)
-    samples = _in_order(archive, rule) if archive.in_order else _samples(archive, rule)
+    samples = _in_order(archive, rule) if archive.in_order else _accounted(archive, rule, columns.audio)
     yield from _lines(path, samples, columns, rule, table)
     yield from table.unused(path)
 
@@ -142,6 +143,22 @@ def _of_zip(path: str, encoding: NameEncoding | None) -> _Archive:
         lambda: [name for name, _ in files],
         lambda: (Member(name, info.file_size, partial(opened.audio, info.filename)) for name, info in files),
     )
+
+
+def _accounted(archive: _Archive, rule: KeyRule, wanted: str | None) -> Iterator[Sample]:
+    """Yield the samples of an archive, and check at the end that each file of audio was in one of them.
+
+    Raises:
+        AccountingError: a file of audio was lost, or was there twice.
+    """
+    keys = (_key(name, rule) for name in archive.names())
+    expected = sum(key is not None and is_audio(key.extension, wanted) for key in keys)
+    count = 0
+    for name, members in _samples(archive, rule):
+        count += sum(is_audio(extension, wanted) for extension, _ in members)
+        yield name, members
+    if count != expected:
+        raise AccountingError(f"{archive.path} has {expected:,} files of audio, but {count:,} were read")
 
 
 def _samples(archive: _Archive, rule: KeyRule) -> Iterator[Sample]:

@@ -6,6 +6,7 @@ import json
 import random
 import tarfile
 import zipfile
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from prepcli.engine.publishing.publish import AccountingError
 from prepcli.errors import UsageError
 from prepcli.formats.audio_names import is_audio_name
 from prepcli.interface.shared_options import SetInput
+from prepcli.jobs.inputs import samples as inputs
+from prepcli.jobs.inputs.catalogue import FieldNames
 from prepcli.jobs.inputs.named import manifests_of
 from prepcli.manifest.sources import open_bytes
 from tests.conftest import SHORT_CORPUS, read_lines
@@ -308,3 +312,12 @@ def test_segments_and_names_of_a_tarred_set(tmp_path: Path) -> None:
         done = prepcli("manifest-to-tarred", source, out, "--num-shards", 1, "--json")
         assert (done.code, done.json["records_out"], done.json["rejects"]) == (0, 3, 0), done.err
         assert [one["text"] for one in read_lines(out / "tarred_audio_manifest.json")] == ["a", "b", "c"]
+
+
+def test_audio_that_a_rule_would_lose_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of audio are counted before they are grouped: a fault of the grouping cannot lose any in silence."""
+    path = write(tmp_path / "a.zip", [("a.wav", AUDIO[0]), ("b.wav", AUDIO[1])])
+    whole = inputs._samples
+    monkeypatch.setattr(inputs, "_samples", lambda *words: islice(whole(*words), 1))
+    with pytest.raises(AccountingError, match="has 2 files of audio, but 1 were read"):
+        list(inputs.sample_lines(str(path), None, FieldNames()))
