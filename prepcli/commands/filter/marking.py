@@ -19,13 +19,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from prepcli.engine.publishing.output_files import HashedFile
+from prepcli.engine.publishing.output_files import HashedFile, PublishedFile
 from prepcli.engine.publishing.owned import Owned, mark, note
 from prepcli.engine.publishing.publish import Marker
 from prepcli.engine.run.status import workspaces_of
 from prepcli.engine.run.unfinished import refuse_unfinished
 from prepcli.engine.state.work_folder import is_changing
 from prepcli.engine.state.workspace import Workspace, flush_folders, read_document, write_json
+from prepcli.engine.unit_folders import changing
 from prepcli.errors import UsageError, naming
 from prepcli.formats.folders import listing
 from prepcli.formats.indexes import INDEX_SUFFIX, index_beside, make_index
@@ -165,7 +166,7 @@ class _Unit(NamedTuple):
 
     def marker(self) -> Marker | None:
         """The marker in which the unit has recorded its files."""
-        return read_document(self.workspace.done / f"{self.name}.json", Marker)
+        return read_document(self.workspace.marker_file(self.name), Marker)
 
 
 def _units(folder: Path) -> dict[str, _Unit]:
@@ -173,10 +174,10 @@ def _units(folder: Path) -> dict[str, _Unit]:
     units: dict[str, _Unit] = {}
     for workspace in workspaces_of(folder):
         own = Owned(workspace)
-        for path in sorted(workspace.done.glob("*.json")):
-            unit = _Unit(workspace, path.stem, own)
-            marker = unit.marker()
-            units.update(dict.fromkeys(marker.files if marker else (), unit))
+        for path in workspace.marker_files():
+            marker = read_document(path, Marker)
+            if marker is not None:
+                units.update(dict.fromkeys(marker.files, _Unit(workspace, marker.unit, own)))
     return units
 
 
@@ -220,24 +221,35 @@ def _rewrite(path: Path, name: str, lines: Iterator[bytes], unit: _Unit | None) 
         if all(is_same.values()) and (marker is None or marker.files[name].sha256 == files[name].sha256):
             _old(index).unlink(missing_ok=True)  # of an earlier call that could not remove it
             return False
-        noted = None
-        if unit is not None and marker is not None:
-            changed = {one: file for one, file in files.items() if one in marker.files}
-            marker = msgspec.structs.replace(marker, files={**marker.files, **changed})
-            noted = note(unit.workspace, unit.name, marker, unit.workspace.root)
-        if index.exists():
-            os.replace(index, _old(index))
-        for draft in drafts.values():
-            draft.publish()
-        flush_folders([path.parent])
-        if unit is not None and marker is not None:
-            mark(unit.workspace, unit.name, marker, marker.files, noted, unit.workspace.root)
+        known = marker.files if marker is not None else {}
+        with _recorded(unit, marker, {one: file for one, file in files.items() if one in known}):
+            if index.exists():
+                os.replace(index, _old(index))
+            for draft in drafts.values():
+                draft.publish()
+            flush_folders([path.parent])
         _old(index).unlink(missing_ok=True)
         return not is_same[path]
     finally:
         for one, draft in drafts.items():
             draft.discard()
             _draft(one).unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _recorded(unit: _Unit | None, marker: Marker | None, files: Mapping[str, PublishedFile]) -> Iterator[None]:
+    """Record in the document of a unit that its files are replaced within the context; `files`: their new records."""
+    if unit is None or marker is None:
+        yield
+        return
+    if unit.workspace.has_unit_folders:
+        with changing(unit.workspace, marker, files):
+            yield
+        return
+    marker = msgspec.structs.replace(marker, files={**marker.files, **files})
+    noted = note(unit.workspace, unit.name, marker, unit.workspace.root)
+    yield
+    mark(unit.workspace, unit.name, marker, marker.files, noted, unit.workspace.root)
 
 
 def _draft(path: Path) -> Path:

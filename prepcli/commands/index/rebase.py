@@ -128,7 +128,7 @@ def _check_sizes(found: IndexedSet, old: Path, new: Path) -> None:
 def _rename_in_records(folder: Path, own: str) -> None:
     """Write the new names of the indexes into the markers of the runs that made the set."""
     for workspace in workspaces_of(folder):
-        for path in sorted(workspace.done.glob("*.json")):
+        for path in workspace.marker_files():
             marker = read_document(path, Marker)
             if marker is None:
                 continue

@@ -13,15 +13,16 @@ from prepcli.commands.manifest_to_tarred.job import TarredJob, number_of
 from prepcli.commands.manifest_to_tarred.options import ManifestToTarred, TarredOptions
 from prepcli.commands.manifest_to_tarred.own_options import with_own_options
 from prepcli.commands.manifest_to_tarred.sections import MANIFESTS, TARS
+from prepcli.engine.commits import change, committing, read_ledger, recover
 from prepcli.engine.publishing.owned import Owned
-from prepcli.engine.ranks.progress import is_running, read_progress
+from prepcli.engine.ranks.progress import running_here
 from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.report import Report, format_bytes
 from prepcli.engine.run.run import run_job
 from prepcli.engine.run.starting import revisions_of
-from prepcli.engine.state.plan import PLAN_FORMAT, UNITS_FOLDER, StoredPlan
+from prepcli.engine.state.plan import PLAN_FORMAT, StoredPlan
 from prepcli.engine.state.stored_units import read_units
-from prepcli.engine.state.work_folder import note_unused, undone_root, undone_roots, version_of, version_roots
+from prepcli.engine.state.work_folder import note_unused, undone_roots, version_of, version_roots
 from prepcli.engine.state.workspace import Workspace, flush_folders, read_document
 from prepcli.errors import UsageError, option, same_command
 from prepcli.formats.names import INDEX_SUFFIX, check_loadable
@@ -30,7 +31,6 @@ from prepcli.formats.train_ds import main_file, publish_section, restore_section
 from prepcli.jobs.inputs.named import manifests_of
 from prepcli.jobs.row_names import BY_ID
 from prepcli.manifest.index import content_digest
-from prepcli.processes.owner import DELETE_SECONDS
 from prepcli.processes.ranks import Rank
 from prepcli.storage.addresses import join
 from prepcli.storage.input_files import refuse_swapped
@@ -38,16 +38,16 @@ from prepcli.storage.paths import AnyPath, absolute, real_path, relative
 
 
 def concat_job(
-    manifests: Sequence[str], folder: Path, options: TarredOptions, num_workers: int, overwrite: bool = False
+    manifests: Sequence[str], folder: Path, options: TarredOptions, num_workers: int
 ) -> tuple[TarredJob, Workspace]:
     """Return the job that adds `manifests` to the set in `folder`, and its workspace.
 
-    Each version of the set has a work directory `OUT.prepcli/version_<v>/`. If an earlier run, finished or not, was the
-    same command, its version is continued; otherwise a new version begins.
+    The report and the rejects of each version are in `OUT.prepcli/version_<v>/`. If a finished run was the same
+    command, its version is named; otherwise a new version begins, or one that was begun so is continued.
 
     Raises:
-        UsageError: `folder` holds no set, an earlier addition of other data is unfinished, an option contradicts the
-            options of the set, or one of the manifests is in the set.
+        UsageError: `folder` holds no set, an option contradicts the options of the set, or one of the manifests is in
+            the set.
     """
     if options.buckets_num > 1:
         raise UsageError(
@@ -55,31 +55,22 @@ def concat_job(
             f"{option('--buckets-num')} out"
         )
     refuse_while_undone(folder)
+    recover(Workspace(folder))
     newest = read_existing(folder)
-    pending = newest.version + 1
-    num_replaced = 0
-    for version in range(pending, 0, -1):
+    for version in range(newest.version, 0, -1):
         workspace = version_workspace(folder, version)
         stored = read_document(workspace.plan_file, StoredPlan)
         if stored is None:
             continue
-        base = newest if version == pending else read_existing(folder, version - 1)
+        base = read_existing(folder, version - 1)
         # Duplicates were checked when the run began.
         begun = TarredJob(manifests, replace(with_own_options(options, base), allow_duplicates=True), base, num_workers)
         if _is_plan_of(stored, begun):
             return begun, workspace
-        if version == pending:
-            if not overwrite:
-                raise UsageError(
-                    f"version {version} of {folder} is unfinished; continue it first with: {stored.run_with}, or give "
-                    f"{option('--overwrite')} to begin that version again, or {option('--undo-concat')} to remove "
-                    "what it has written"
-                )
-            num_replaced = stored.num_units
     options = with_own_options(options, newest)
     if not options.allow_duplicates:
         _refuse_known(manifests, folder, newest.version)
-    return TarredJob(manifests, options, newest, num_workers, num_replaced), version_workspace(folder, pending)
+    return TarredJob(manifests, options, newest, num_workers), version_workspace(folder, newest.version + 1)
 
 
 def _is_plan_of(stored: StoredPlan, job: TarredJob) -> bool:
@@ -179,22 +170,22 @@ def _commits(options: ManifestToTarred, engine: RunOptions) -> Mapping[str, str]
     return revisions_of(version_workspace(options.concat_to, version_of(begun[-1])), engine) if begun else {}
 
 
-_TRACES = ("plan.json", "clearing.json")
-"""If the work folder of a version has a file of one of these names, its run may have written to the set."""
-
-
 class _Addition(NamedTuple):
-    """The addition to remove: its version, workspace and plan, its shards, and the set before the addition."""
+    """The addition to remove: its version, its workspace and plan, its shards, and the set before the addition.
+
+    `is_finished`: whether its files are in the set.
+    """
 
     version: int
     workspace: Workspace
     stored: StoredPlan
     shards: range
     base: ExistingSet
+    is_finished: bool
 
     def files(self) -> Iterator[Path]:
         """The existing files of the addition, in the order in which they are removed."""
-        for name in names_of_version(self.version, self.shards.start, len(self.shards)):
+        for name in names_of_version(self.version, self.shards.start, len(self.shards)) if self.is_finished else ():
             path = self.workspace.folder / name
             if os.path.lexists(path):
                 yield path
@@ -216,6 +207,7 @@ def undo_concat(options: ManifestToTarred, rank: Rank) -> Report:
     # If no folder is named, the current one is not taken: its last addition would be removed by mistake.
     if folder is None or not folder.is_dir():
         raise UsageError(f"{option('--undo-concat')} needs the folder of a set: give {option('--concat-to')} DIR")
+    refuse_while_undone(folder)
     addition = _last_addition(folder)
     if manifest is not None:
         _check_manifest(manifests_of(manifest, options), addition, folder)
@@ -236,27 +228,23 @@ def undo_concat(options: ManifestToTarred, rank: Rank) -> Report:
     return Report(TarredJob.command, status, str(folder), notes=notes, details=details | outputs, outputs=outputs)
 
 
-def _last_addition(folder: AnyPath) -> _Addition:
-    """The addition to remove: one whose removal has begun, else the newest."""
-    root = Workspace(folder).root
-    begun = undone_roots(root) or [one for one in version_roots(root) if any((one / name).exists() for name in _TRACES)]
-    newest = newest_version(folder)
-    version = version_of(begun[-1]) if begun else 0
-    if newest > version:
-        raise UsageError(
-            f"what {option('--concat-to')} has written for version {newest} of {folder} is not known: "
-            f"{version_workspace(folder, newest).plan_file} is not there"
-        )
-    if not begun:
+def _last_addition(folder: Path) -> _Addition:
+    """The addition to remove: the newest that has begun and not finished, else the newest."""
+    recover(Workspace(folder))
+    ledger, newest = read_ledger(Workspace(folder)), newest_version(folder)
+    begun = version_workspace(folder, newest + 1)
+    is_finished = not begun.unfinished_runs()
+    version = newest if is_finished else newest + 1
+    if version == 0:
         raise UsageError(f"{folder} has no earlier version: nothing was added to it with {option('--concat-to')}")
-    workspace = Workspace(folder, begun[-1])
+    workspace = version_workspace(folder, version)
     stored = read_document(workspace.plan_file, StoredPlan)
-    if stored is None:
+    if stored is None or (is_finished and (not ledger.commits or ledger.commits[-1].part != f"version_{version}")):
         raise UsageError(
             f"what {option('--concat-to')} has written for version {version} of {folder} is not known: "
-            f"{workspace.plan_file} is not there, or damaged; run that command again, with {option('--overwrite')}"
+            f"{workspace.plan_file} is not there"
         )
-    alive = next((one for one in read_progress(workspace) if is_running(workspace, one, DELETE_SECONDS)), None)
+    alive = None if is_finished else running_here(workspace)
     if alive is not None:
         raise UsageError(
             f"rank {alive.rank} is at work on version {version} of {folder} (process {alive.pid} on {alive.host}); "
@@ -264,7 +252,8 @@ def _last_addition(folder: AnyPath) -> _Addition:
         )
     base = read_existing(folder, version - 1)
     numbers = [number_of(unit) for unit in read_units(workspace, stored)] if stored.num_units else [base.num_shards]
-    return _Addition(version, workspace, stored, range(min(numbers), min(numbers) + stored.num_units), base)
+    shards = range(min(numbers), min(numbers) + stored.num_units)
+    return _Addition(version, workspace, stored, shards, base, is_finished)
 
 
 def _check_manifest(manifests: Sequence[str], addition: _Addition, folder: AnyPath) -> None:
@@ -293,27 +282,20 @@ def _check_unchanged(addition: _Addition) -> None:
 
 
 def _remove(addition: _Addition, files: Sequence[Path]) -> list[str]:
-    """Remove the files of the addition, and then its state in OUT.prepcli; returns notes."""
-    root = undone_root(version_workspace(addition.workspace.out, addition.version).root)
-    if addition.workspace.root != root:
-        os.rename(addition.workspace.root, root)
-        flush_folders([root.parent])
-    workspace = Workspace(addition.workspace.out, root)
+    """Remove the files of the addition, and its state in OUT.prepcli; returns notes."""
+    workspace = addition.workspace
     notes = []
     if not restore_section(workspace):
         notes.append(f"{main_file(workspace)} was changed, and may still name version {addition.version}")
-    for path in files:
-        path.unlink(missing_ok=True)
-    flush_folders({path.parent for path in files})  # before the state that names these files is removed
-    for entry in list(root.iterdir()):
-        if entry.name not in (workspace.plan_file.name, UNITS_FOLDER):  # the next attempt needs both
-            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-    # The folder is removed in one step: the next attempt could not continue from a part without the plan.
-    gone = root.with_name(f"{root.name}~")
-    shutil.rmtree(gone, ignore_errors=True)
-    os.rename(root, gone)
-    shutil.rmtree(gone)
-    flush_folders([root.parent])
+    if addition.is_finished:
+        with committing(workspace) as lock:
+            names = [relative(path, workspace.out) for path in files]
+            change(workspace, read_ledger(workspace).commits[:-1], lock, names)
+    else:
+        for run in workspace.unfinished_runs():
+            shutil.rmtree(run)
+    shutil.rmtree(workspace.root, ignore_errors=True)
+    flush_folders([workspace.root.parent])
     return notes
 
 
@@ -349,13 +331,13 @@ def manifest_to_tarred(options: ManifestToTarred) -> Report:
         if out is not None and out.absolute() != concat_to.absolute():
             raise UsageError(f"{option('--concat-to', concat_to)} adds to that directory; leave out OUT ({out})")
         check_loadable(concat_to)
-        job, workspace = concat_job(manifests, concat_to, options, engine.num_workers, options.overwrite)
+        job, workspace = concat_job(manifests, concat_to, options, engine.num_workers)
         note_unused(options.work_dir, concat_to)
         return _run_addition(job, workspace, options, engine)
     assert out is not None
     check_loadable(out)
     workspace = Workspace(out, work_dir=options.work_dir)
-    if version_roots(workspace.root) or undone_roots(workspace.root):
+    if len(read_ledger(workspace).commits) > 1 or undone_roots(workspace.root):
         refuse_to_change(out, workspace, options.overwrite, options.retry_rejects)
     note_unused(options.work_dir, out)
     return run_job(TarredJob(manifests, options, num_workers=engine.num_workers), workspace, engine)
@@ -366,8 +348,8 @@ def _run_addition(job: TarredJob, workspace: Workspace, options: ManifestToTarre
 
     If a later version exists, the job only completes its own version: `train_ds.yaml` keeps naming the newest version.
     """
-    later = workspace.root.with_name(f"version_{version_of(workspace.root) + 1}")
-    if (later / workspace.plan_file.name).exists():
+    later = f"version_{version_of(workspace.root) + 1}"
+    if any(commit.part == later for commit in read_ledger(workspace).commits):
         refuse_to_change(workspace.out, workspace, options.overwrite, options.retry_rejects)
         return run_job(job, workspace, engine)
     if options.overwrite and not options.dry_run:

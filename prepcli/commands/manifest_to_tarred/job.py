@@ -230,20 +230,17 @@ class TarredJob(RecordJob[TarShard, TarredContents]):
         options: TarredOptions,
         base: ExistingSet | None = None,
         num_workers: int = 1,
-        num_replaced: int = 0,
     ) -> None:
-        """`num_replaced`: the number of shards of an earlier run that `--overwrite` removes."""
         super().__init__(manifests, options, num_workers)
         self.options = options.decided()
-        self.base, self._num_replaced = base, num_replaced
+        self.base = base
         if base is None:
             self.adding = f"To add records to it, give {option('--concat-to')} instead. "
 
     def output_patterns(self, plan: TarredPlan) -> Sequence[str]:
         """Globs of shards, manifests and metadata; for an addition, only of its new shards and version."""
         if self.base is not None:
-            num_shards = max(len(plan.units), self._num_replaced)
-            return names_of_version(self.base.version + 1, self.base.num_shards, num_shards)
+            return names_of_version(self.base.version + 1, self.base.num_shards, len(plan.units))
         return [*OUTPUT_PATTERNS, *(f"bucket{NUMBER}/{pattern}" for pattern in OUTPUT_PATTERNS)]
 
     def made_of(self, found: OutputFiles, name: str) -> Iterator[str]:

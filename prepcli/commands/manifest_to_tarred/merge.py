@@ -55,9 +55,8 @@ def merge_set(
     num_shards = first + tar_set.num_shards
     names = [tar_set.folder + SHARD_MANIFEST_NAME.format(first + k) for k in range(tar_set.num_shards)]
     out = writer.workspace.out
-    root = out if options.shard_manifests else writer.workspace.root / "parts"
     parts = [base.manifest] if base else []
-    parts += [root / name for name in names]
+    parts += [writer.made(name) if options.shard_manifests else writer.part(f"parts/{name}") for name in names]
     merged = writer.open(tar_set.folder + manifest_name(version))
     index = Growing(writer.folder, "<u8") if options.index and not options.shard_manifests else None
     num_records = _join(merged, parts, index, durations)

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from prepcli.commands.verify.report import VerifyReport
+from prepcli.engine.ledger import part_of
 from prepcli.engine.publishing.output_files import PublishedFile
 from prepcli.engine.publishing.publish import Marker
 from prepcli.engine.publishing.rejects import commonest, is_asked_for, is_bad
@@ -38,17 +39,17 @@ def runs_of(out: AnyPath, work_dir: Path | None = None) -> list[PublishedRun]:
     runs = []
     for workspace in workspaces_of(out, work_dir):
         plan = find_plan(workspace)
-        if plan is None:
-            continue
+        if plan is None or (part_of(workspace.root) and not workspace.is_committed):
+            continue  # an addition that has not finished has changed nothing
         status = read_status(workspace)
         # A file of the finishing step that has changed is a separate problem.
         merged = (
-            read_document(workspace.done / f"{FINISH_UNIT.id}.json", Marker) is not None
+            read_document(workspace.marker_file(FINISH_UNIT.id), Marker) is not None
             and read_document(workspace.report_file, Report) is not None
         )
         is_finished = status.state == "finished" or (merged and status.units_done == status.units)
         files: dict[str, PublishedFile] = {}
-        for path in sorted(workspace.done.glob("*.json")):
+        for path in workspace.marker_files() if workspace.is_committed else ():
             marker = read_document(path, Marker)  # without a marker the unit is missing, and the status says so
             files |= marker.files if marker else {}
         runs.append(PublishedRun(workspace, plan, status, is_finished, files))

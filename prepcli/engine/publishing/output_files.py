@@ -57,8 +57,9 @@ class HashedFile:
     The file is written at `path`; only `publish` changes `target`, by renaming the complete file.
     """
 
-    def __init__(self, path: Path, target: Path) -> None:
-        self._path, self._target = path, target
+    def __init__(self, path: Path, target: Path | None = None) -> None:
+        """`target`: the final name; None if the file is in a folder that is renamed."""
+        self._path, self._target = path, target or path
         self._file: FileIO = path.open("wb", buffering=0)
         self._hash = hashlib.sha256()
         self._waiting: list[bytes | memoryview] = []

@@ -35,6 +35,7 @@ class Noted(msgspec.Struct, frozen=True):
     """The part of a marker or a note that names the files of a unit. The names in `files` are relative to OUT."""
 
     files: dict[str, PublishedFile] = {}
+    earlier: dict[str, list[PublishedFile]] = {}
 
 
 class Owned:
@@ -59,9 +60,10 @@ class Owned:
         for folder in (workspace.owned, workspace.done) if unit is None else (workspace.owned,):
             refresh_listing(folder)
         for path, has_ended in _documents(workspace, unit):
-            for name, file in _read(path).files.items():
+            noted = _read(path)
+            for name, file in noted.files.items():
                 if not file.foreign:
-                    self.files.setdefault(name, []).append(file)
+                    self.files.setdefault(name, []).extend([file, *noted.earlier.get(name, ())])
             self.documents.append(path)
             if has_ended:
                 self.ended.append(path)
@@ -73,7 +75,7 @@ class Owned:
         the file is compared with the records.
         """
         records = [*self.files.get(name, ()), *more]
-        return is_as_published(state, records) or _has_content(path, state, records)
+        return is_as_published(state, records) or has_content(path, state, records)
 
 
 def note(workspace: Workspace, unit: str, document: object, folder: Path) -> Path:
@@ -147,7 +149,7 @@ def make_way(workspace: Workspace, unit: str, files: Mapping[str, PublishedFile]
             continue  # publishing reports an entry that is in the way
         if name in own.files and own.fits(out / name, name, state, files[name]):
             continue
-        if name not in own.files and _has_content(out / name, state, [files[name]]):
+        if name not in own.files and has_content(out / name, state, [files[name]]):
             result[name] = msgspec.structs.replace(files[name], foreign=True)
             continue
         every = every or Owned(workspace)
@@ -252,7 +254,8 @@ def is_as_published(state: State, records: Iterable[PublishedFile]) -> bool:
     )
 
 
-def _has_content(path: AnyPath, state: State, records: Iterable[PublishedFile]) -> bool:
+def has_content(path: AnyPath, state: State, records: Iterable[PublishedFile]) -> bool:
+    """Whether a file in this state has the content of one of the records; reads it if its size fits."""
     size = state.num_bytes if isinstance(state, ObjectInfo) else state.st_size
     digests = {file.sha256 for file in records if file.num_bytes == size}
     return bool(digests) and (isinstance(state, ObjectInfo) or _is_plain(state)) and _digest(path, state) in digests
@@ -285,7 +288,10 @@ def _documents(workspace: Workspace, unit: str | None) -> Iterator[tuple[Path, b
     `done/` is listed after the caller has read all notes, because a note may be renamed to a marker meanwhile.
     """
     yield from _notes(workspace, unit)
-    markers = _json_files(workspace.done) if unit is None else [workspace.done / f"{unit}.json"]
+    if workspace.has_unit_folders:
+        markers = workspace.marker_files() if unit is None else [workspace.marker_file(unit)]
+    else:
+        markers = _json_files(workspace.done) if unit is None else [workspace.done / f"{unit}.json"]
     yield from ((path, True) for path in markers)
 
 

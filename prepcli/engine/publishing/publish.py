@@ -18,7 +18,7 @@ from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.workspace import Workspace, read_document
 from prepcli.errors import PrepcliError, RecordRejected, RejectReason
 from prepcli.processes.workers import is_worker, no_interruption
-from prepcli.storage.paths import StorePath, blocks_of
+from prepcli.storage.paths import AnyPath, StorePath, blocks_of
 from prepcli.version import __version__
 
 MANY_FILES = 16
@@ -37,7 +37,7 @@ class Marker(msgspec.Struct, frozen=True):
 
     `digest` is the digest of the plan; `rejects` has the number of rejects by reason, `seconds` the seconds of audio
     written. The names in `files` are relative to OUT, those in `work_files` to OUT.prepcli. `extra` has further counts
-    of the job by name.
+    of the job by name. `earlier`: for files that a command has changed since, such as `filter --skipme`, how they were.
     """
 
     unit: str
@@ -51,6 +51,7 @@ class Marker(msgspec.Struct, frozen=True):
     extra: dict[str, float] = {}
     notes: list[str] = []
     prepcli: str = __version__
+    earlier: dict[str, list[PublishedFile]] = {}
 
 
 def totals(markers: Iterable[Marker]) -> Counter[str]:
@@ -130,11 +131,19 @@ class UnitWriter:
         file = self._work_files[name] = HashedFile(draft, self.workspace.root / name)
         return file
 
+    def part(self, name: str) -> Path:
+        """The path of a file that a unit has made for the final merge (`open_part`); for `Job.finish`."""
+        return self.workspace.root / name
+
+    def made(self, name: str) -> AnyPath:
+        """The path under which a file that a unit has made can be read now; for `Job.finish`."""
+        return self.workspace.out / name
+
     def join(self, name: str, parts: Iterable[str]) -> None:
         """Make `OUT/name` by concatenating the files `parts` (`open_part`), which units have published."""
         joined = self.open(name)
         for part in parts:
-            for block in blocks_of(self.workspace.root / part):
+            for block in blocks_of(self.part(part)):
                 joined.write(block)
 
     def count(self, records: int, seconds: float) -> None:
@@ -193,6 +202,34 @@ class UnitWriter:
         """Number of rejects so far."""
         return self._rejects.total()
 
+    @property
+    def num_bytes(self) -> int:
+        """The bytes that were written to files of OUT."""
+        return sum(file.num_bytes for file in self._files.values()) + sum(map(len, self._after.values()))
+
+    def check_counts(self) -> None:
+        """Raise `AccountingError` if the records of the unit do not add up."""
+        if self.records_out + self.num_rejects != self.unit.num_records:
+            raise AccountingError(
+                f"unit {self.unit.id}: {self.unit.num_records} records in, but {self.records_out} out and "
+                f"{self.num_rejects} rejected"
+            )
+
+    def document(self, files: dict[str, PublishedFile], work_files: dict[str, PublishedFile]) -> Marker:
+        """The document that shows that the unit is done."""
+        return Marker(
+            unit=self.unit.id,
+            digest=self._digest,
+            records_out=self.records_out,
+            rejects=dict(self._rejects),
+            seconds=round(self.seconds, 6),
+            files=files,
+            work_files=work_files,
+            wall_seconds=round(time.monotonic() - self._started, 3),
+            extra=dict(self.extra),
+            notes=sorted(set(self.notes)),
+        )
+
     def publish(self) -> Marker:
         """Flush the files to disk and rename them into place, then write the marker; returns the marker.
 
@@ -205,29 +242,14 @@ class UnitWriter:
             OSError: the disk is full, a rename was refused, ...; no marker is written then.
             PrepcliError: another command has cleared the output, or the claim on it in a store was removed.
         """
-        if self.records_out + self.num_rejects != self.unit.num_records:
-            raise AccountingError(
-                f"unit {self.unit.id}: {self.unit.num_records} records in, but {self.records_out} out and "
-                f"{self.num_rejects} rejected"
-            )
-        files, work_files = _close_all(self._files), _close_all(self._work_files)
+        self.check_counts()
+        files, work_files = close_all(self._files), close_all(self._work_files)
         for name, data in self._after.items():
             self.open(name).write(data)
-        files |= _close_all({name: self._files[name] for name in self._after})
+        files |= close_all({name: self._files[name] for name in self._after})
         self.workspace.check_claim()
         files = make_way(self.workspace, self.unit.id, files)
-        marker = Marker(
-            unit=self.unit.id,
-            digest=self._digest,
-            records_out=self.records_out,
-            rejects=dict(self._rejects),
-            seconds=round(self.seconds, 6),
-            files=files,
-            work_files=work_files,
-            wall_seconds=round(time.monotonic() - self._started, 3),
-            extra=dict(self.extra),
-            notes=sorted(set(self.notes)),
-        )
+        marker = self.document(files, work_files)
         noted = note(self.workspace, self.unit.id, marker, self.folder) if files else None
         published = self._publish_all(files)
         for file in self._work_files.values():
@@ -284,7 +306,7 @@ class UnitWriter:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _close_all(files: Mapping[str, OutputFile]) -> dict[str, PublishedFile]:
+def close_all(files: Mapping[str, OutputFile | HashedFile]) -> dict[str, PublishedFile]:
     """Close the files and return their records by name. Closing many files in parallel takes a fraction of the time."""
     if sum(not isinstance(file, UploadedFile) for file in files.values()) < MANY_FILES:
         return {name: file.close() for name, file in files.items()}
@@ -299,19 +321,20 @@ def read_marker(workspace: Workspace, unit: Unit, digest: str, found: OutputFile
     OUT; by default, a new `OutputFiles` does so.
     """
     try:
-        marker = read_document(workspace.done / f"{unit.id}.json", Marker)
+        marker = read_document(workspace.marker_file(unit.id), Marker)
     except OSError:
         return None
     if marker is None or marker.digest != digest:
         return None
-    for known, files in (
-        (found or OutputFiles(workspace.out), marker.files),
-        (OutputFiles(workspace.root), marker.work_files),
-    ):
-        for name, file in files.items():
-            try:
-                if known.size_of(name) != file.num_bytes:
-                    return None
-            except OSError:
+    found = found or OutputFiles(workspace.out)
+    try:
+        for name, file in marker.files.items():
+            path = workspace.made_file(unit.id, name) if workspace.has_unit_folders else None
+            if (path.stat().st_size if path is not None else found.size_of(name)) != file.num_bytes:
                 return None
+        for name, file in marker.work_files.items():
+            if workspace.part_file(unit.id, name).stat().st_size != file.num_bytes:
+                return None
+    except OSError:
+        return None
     return marker

@@ -82,7 +82,7 @@ class Crashes(msgspec.Struct):
 
 
 def _file(workspace: Workspace, unit: str) -> Path:
-    return workspace.root / _CRASHES_FOLDER / f"{unit}.json"
+    return workspace.run / _CRASHES_FOLDER / f"{unit}.json"
 
 
 @contextmanager
@@ -320,4 +320,4 @@ def ignore_crashes_of_worker() -> None:
 
 
 def _folder(workspace: Workspace) -> Path:
-    return workspace.root / _CRASHES_FOLDER / "model"
+    return workspace.run / _CRASHES_FOLDER / "model"

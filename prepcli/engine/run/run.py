@@ -6,11 +6,12 @@ import os
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from prepcli.engine.publishing.owned import retire
 from prepcli.engine.publishing.publish import AccountingError, Marker, UnitWriter, read_marker
 from prepcli.engine.publishing.rejects import Budget, merge_rejects, num_retryable
 from prepcli.engine.ranks.launch import has_agreed, has_done, note_done, shares
@@ -18,8 +19,10 @@ from prepcli.engine.ranks.progress import is_running_elsewhere, note_late_rank
 from prepcli.engine.ranks.stealing import Crew, remove_dead_claims
 from prepcli.engine.run.job import AnyJob, RunOptions
 from prepcli.engine.run.report import Report, build_report, finished_report, paths_in, set_verdict, too_many
-from prepcli.engine.run.share import do_share, drop_markers
+from prepcli.engine.run.share import do_share
 from prepcli.engine.run.starting import check_inputs, check_sample, claim_output, refuse_other_command
+from prepcli.engine.run.unit import Execution
+from prepcli.engine.runs import FolderRun
 from prepcli.engine.state.clearing import clear_refused
 from prepcli.engine.state.in_the_way import refuse_names_that_are_one
 from prepcli.engine.state.plan import FINISH_UNIT, AnyPlan, Unit, max_over_mean, pack, plan_digest
@@ -73,7 +76,7 @@ def run_job(job: AnyJob, workspace: Workspace, options: RunOptions, after: After
     try:
         with stop_on_signals(), workspace.life.at_work():
             try:
-                report = Run(job, workspace, options).execute()
+                report = run_of(job, workspace, options).execute()
             except BaseException as error:
                 with contextlib.suppress(OSError):
                     workspace.remove_own_tmp()
@@ -89,6 +92,17 @@ def run_job(job: AnyJob, workspace: Workspace, options: RunOptions, after: After
             clear_refused(workspace)
         raise
     return conclude(report, options.budget, after)
+
+
+UNIT_FOLDERS = frozenset({"manifest-to-tarred", "manifest-to-wenet", "score", "extend-codec-codes"})
+"""The commands whose units are folders (`prepcli.engine.runs`); those of the others have markers."""
+
+
+def run_of(job: AnyJob, workspace: Workspace, options: RunOptions) -> "Run | FolderRun":
+    """One rank's run of a job: with unit folders, if the command has moved to them and OUT is not in a store."""
+    if job.command in UNIT_FOLDERS and isinstance(workspace.out, Path):
+        return FolderRun(job, workspace, options)
+    return Run(job, workspace, options)
 
 
 class Run:
@@ -198,11 +212,23 @@ class Run:
                 )
             again = [unit for unit, marker in self.markers.items() if num_retryable(marker.rejects)]
             if again and not has_agreed(workspace, rank):
-                drop_markers(workspace, self.markers, again)
+                self.drop(again)
             for unit in again:  # another rank may have replaced these markers: read them again
                 self.markers.pop(unit, None)
             note_done(workspace, rank, "retry")
         self.load_markers(listed=True)
+
+    execution_of: Callable[..., Execution] = Execution
+
+    def units_of_others(self) -> list[Unit]:
+        """The units of other ranks that this rank makes as well when its share is done: here none (see `Crew`)."""
+        return []
+
+    def drop(self, units: Iterable[str]) -> None:
+        """Take some units and the final merge back: they are done again."""
+        for unit in [FINISH_UNIT.id, *units]:
+            self.markers.pop(unit, None)
+            retire(self.workspace, unit)
 
     def _is_done(self, unit: Unit) -> bool:
         """Whether a unit is done, even if its marker is not listed yet."""
@@ -266,7 +292,7 @@ class Run:
             report.num_bytes += sum(file.num_bytes for file in final.files.values())
             set_verdict(report, self.options.budget, self.settings)
             self.workspace.check_claim()
-            self.workspace.flush([self.workspace.done / f"{FINISH_UNIT.id}.json"])  # this flushes all other markers too
+            self.workspace.flush([self.workspace.marker_file(FINISH_UNIT.id)])  # this flushes all other markers too
             write_json(self.workspace.report_file, report, folder=writer.folder)
         self.workspace.remove_stale_tmp()
         return report

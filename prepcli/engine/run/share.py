@@ -7,27 +7,25 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from prepcli.engine.publishing.owned import retire
 from prepcli.engine.publishing.publish import Marker, read_marker
 from prepcli.engine.publishing.rejects import Budget
 from prepcli.engine.ranks.progress import RankProgress, Reporter, SharedCounter, new_progress
 from prepcli.engine.ranks.stealing import Crew
 from prepcli.engine.run.crashes import survive_crashes
-from prepcli.engine.run.unit import Execution
-from prepcli.engine.state.plan import FINISH_UNIT, Unit
-from prepcli.engine.state.workspace import Workspace
+from prepcli.engine.state.plan import Unit
 from prepcli.errors import PrepcliError, RejectReason, option, same_command
 from prepcli.processes.signals import InterruptedBySignal
 from prepcli.processes.workers import TICK
 
 if TYPE_CHECKING:
     from prepcli.engine.run.run import Run
+    from prepcli.engine.runs import FolderRun
 
 MIN_RECORDS = 50
 """Minimum number of records before a run stops because more than half of their audio is missing."""
 
 
-def do_share(run: "Run", units: Sequence[Unit], crew: Crew | None) -> None:
+def do_share(run: "Run | FolderRun", units: Sequence[Unit], crew: Crew | None = None) -> None:
     """Do `units`; with a `crew`, then also units of other ranks, until all units of the plan are done.
 
     The marker of each finished unit is added to `run.markers`.
@@ -52,9 +50,9 @@ def do_share(run: "Run", units: Sequence[Unit], crew: Crew | None) -> None:
         _grow_total(own)
         reporter.update()
 
-    watch = MissingAudioWatch(workspace, options.budget, plan.records_in)
+    watch = MissingAudioWatch(run, options.budget, plan.records_in)
     claims = crew.claims if crew else None
-    execution = Execution(workspace, run.digest, options.num_workers, counter, tick, claims)
+    execution = run.execution_of(workspace, run.digest, options.num_workers, counter, tick, claims)
 
     def execute(some: Sequence[Unit]) -> None:
         job.prepare()
@@ -77,6 +75,8 @@ def do_share(run: "Run", units: Sequence[Unit], crew: Crew | None) -> None:
         reporter.update(force=True)
         if units:
             execute(units)
+        if others := run.units_of_others():
+            execute(others)
         while crew is not None:
             # Other ranks do the rest of this share, and units taken from others are done.
             own.units_total, own.records_total, own.seconds_total = own.units_done, own.records_done, own.seconds_done
@@ -108,13 +108,6 @@ def _grow_total(own: RankProgress) -> None:
     own.seconds_total = max(own.seconds_total, own.seconds_done)
 
 
-def drop_markers(workspace: Workspace, markers: dict[str, Marker], units: Iterable[str]) -> None:
-    """Remove the markers of some units and of the finishing merge, from `markers` and from `done/`."""
-    for unit in [FINISH_UNIT.id, *units]:
-        markers.pop(unit, None)
-        retire(workspace, unit)
-
-
 class MissingAudioError(PrepcliError):
     """More than half of the audio is missing: probably an unmounted folder, not bad records."""
 
@@ -122,8 +115,8 @@ class MissingAudioError(PrepcliError):
 class MissingAudioWatch:
     """Watches the rejects of a run's units, and stops a run whose audio is mostly missing."""
 
-    def __init__(self, workspace: Workspace, budget: Budget, records_in: int) -> None:
-        self._workspace = workspace
+    def __init__(self, run: "Run | FolderRun", budget: Budget, records_in: int) -> None:
+        self._run, self._workspace = run, run.workspace
         self._budget = budget
         self._records_in = records_in
         self._missing: dict[str, int] = {}
@@ -147,7 +140,7 @@ class MissingAudioWatch:
         if not self._budget.exceeded({reason: missing}, self._records_in):
             return
         example = self._example(marker)
-        drop_markers(self._workspace, markers, self._missing)
+        self._run.drop(self._missing)
         raise MissingAudioError(
             f"the audio of {missing:,} of the first {self._records:,} records is missing{example}: the folder is "
             f"probably not mounted. Nothing is lost: run {same_command()} again when it is back. To list the records "
@@ -161,13 +154,13 @@ class MissingAudioWatch:
         """
         late = {unit.id: read_marker(self._workspace, unit, digest) for unit in units if unit.id not in markers}
         reason = RejectReason.MISSING_AUDIO.value
-        drop_markers(self._workspace, markers, [name for name, one in late.items() if one and reason in one.rejects])
+        self._run.drop(name for name, one in late.items() if one and reason in one.rejects)
 
     def _example(self, marker: Marker) -> str:
         """The detail of the unit's first reject for missing audio, in brackets after a space; "" if there is none."""
         for name in marker.work_files:
             if name.startswith("rejects/"):
-                for line in (self._workspace.root / name).read_bytes().splitlines():
+                for line in self._workspace.part_file(marker.unit, name).read_bytes().splitlines():
                     fields: dict[str, Any] = msgspec.json.decode(line)
                     if fields["reject_reason"] == RejectReason.MISSING_AUDIO.value:
                         return f" ({fields['reject_detail']})"

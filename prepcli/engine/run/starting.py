@@ -23,6 +23,7 @@ from prepcli.storage.paths import AnyPath, StorePath, absolute, real_path
 
 if TYPE_CHECKING:
     from prepcli.engine.run.run import Run
+    from prepcli.engine.runs import FolderRun
 
 
 def claim_output(run: "Run") -> None:
@@ -39,13 +40,13 @@ def claim_output(run: "Run") -> None:
     if plan is None:
         _refuse_foreign(run)
         if not has_cleared:
-            _note_other_files(run)
+            note_other_files(run)
         run.job.prepare()
         workspace.prepare()
         workspace.life.beat()  # the folder for signs of life may be new
-        plan = workspace.claim(_plan_document(run))
+        plan = workspace.claim(plan_document(run))
     if plan is not None and plan.digest != run.digest:
-        raise UsageError(_made_differently(run, plan))
+        raise UsageError(made_differently(run, plan))
     workspace.prepare()
     if plan is not None and not has_units(workspace, plan):  # the units were removed
         write_units(workspace, run.digest, run.plan.units)
@@ -71,7 +72,7 @@ def _clear_if_asked(run: "Run") -> bool:
         tell(f"requeued ({rank.restarts} times): continuing; {option('--overwrite')} applied to the first start only")
         is_asked = False
     if not (is_asked or is_being_cleared(workspace, run.job.command)):
-        _refuse_to_lose_inputs(run)
+        refuse_to_lose_inputs(run)
         return False
     if is_asked and rank.world_size > 1 and rank.launch_id is None:
         raise UsageError(
@@ -133,7 +134,8 @@ def _refuse_foreign(run: "Run") -> None:
     )
 
 
-def _made_differently(run: "Run", stored: StoredPlan) -> str:
+def made_differently(run: "Run | FolderRun", stored: StoredPlan) -> str:
+    """The message for an output that was made in another way, according to its plan `stored`."""
     elsewhere = _elsewhere(run.job, run.workspace)
     if not run.options.overwrite:
         kept = run.job.kept_by_overwrite
@@ -182,7 +184,7 @@ def check_sample(job: AnyJob, plan: AnyPlan, budget: Budget) -> None:
             raise UsageError(message)
 
 
-def _note_other_files(run: "Run") -> None:
+def note_other_files(run: "Run | FolderRun") -> None:
     """Print a note that existing files in OUT are kept; called when a run begins, before anything is written."""
     workspace = run.workspace
     adds_to_another = workspace.root != workspace.main_root  # such as the codes of a codec
@@ -209,14 +211,14 @@ def _check_restart(run: "Run") -> None:
     workspace.refuse_holder()
     try:
         stock = take_stock(workspace, run.job, run.plan)
-        _refuse_to_lose_inputs(run, stock)
+        refuse_to_lose_inputs(run, stock)
         check_stock(stock, workspace, run.job)
     except UsageError:
         if not has_begun_to_clear(workspace, rank):  # otherwise files are already being removed
             raise
 
 
-def _plan_document(run: "Run") -> StoredPlan:
+def plan_document(run: "Run | FolderRun") -> StoredPlan:
     """Return the content of `plan.json` for the run that begins now, and write the file with the units of the plan."""
     plan, workspace = run.plan, run.workspace
     return StoredPlan(
@@ -253,7 +255,7 @@ class _Place(NamedTuple):
     num_links: int
 
 
-def _refuse_to_lose_inputs(run: "Run", removed: Stock | None = None) -> None:
+def refuse_to_lose_inputs(run: "Run | FolderRun", removed: Stock | None = None) -> None:
     """Check, before any change, that no input is among the files that the run would replace or remove.
 
     `removed`: the files that are about to be removed; None if the run only writes.

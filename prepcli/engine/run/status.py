@@ -255,7 +255,10 @@ def workspaces_of(out: AnyPath, work_dir: Path | None = None) -> list[Workspace]
     root = work_folder(out, work_dir)
     later = version_roots(root)
     later += sorted(
-        path.parent for pattern in ("codes_*", "cuts_*", "sets/*") for path in root.glob(f"{pattern}/plan.json")
+        path
+        for pattern in ("codes_*", "cuts_*", "sets/*")
+        for path in root.glob(pattern)
+        if Workspace(out, path, work_dir=work_dir).plan_file.exists()
     )
     unplanned = sorted(path.parent.name for path in root.glob("sets/*/lock"))
     if not later and unplanned:
@@ -263,7 +266,8 @@ def workspaces_of(out: AnyPath, work_dir: Path | None = None) -> list[Workspace]
             f"{out}: {', '.join(unplanned)} is still being fetched or unpacked, or that was interrupted; run the same "
             "download again to continue"
         )
-    own = [workspace_of(out, work_dir)] if (root / "plan.json").exists() or not later else []
+    main = workspace_of(out, work_dir)
+    own = [main] if main.plan_file.exists() or not later else []
     return [*own, *(Workspace(out, path, work_dir=work_dir) for path in later)]
 
 

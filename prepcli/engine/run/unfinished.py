@@ -28,8 +28,8 @@ def refuse_unfinished(out: AnyPath, work_dir: Path | None = None) -> None:
         UsageError: the run has not finished, or a file is missing; the message has the command that continues the run.
     """
     root = work_folder_or_none(out, work_dir)
-    if root is not None and (root / "plan.json").is_file():
-        refuse_unfinished_run(Workspace(out, work_dir=work_dir))
+    if root is not None and (workspace := Workspace(out, work_dir=work_dir)).plan_file.is_file():
+        refuse_unfinished_run(workspace)
 
 
 def refuse_unfinished_run(workspace: Workspace) -> None:
@@ -68,7 +68,7 @@ def published_units(workspace: Workspace, plan: StoredPlan) -> PublishedUnits:
     units, found = read_units(workspace, plan), OutputFiles(workspace.out)
     num_marked, num_complete, first = 0, 0, None
     for unit in units:
-        marker = read_document(workspace.done / f"{unit.id}.json", Marker)
+        marker = read_document(workspace.marker_file(unit.id), Marker)
         if marker is None or marker.digest != plan.digest:
             continue
         names = (name for name in marker.files if not name.endswith(_INDEX))

@@ -60,13 +60,17 @@ class Execution:
         self.claims.release(unit.id)  # the claim of a published unit was given back
         return False
 
+    def writer(self, unit: Unit) -> UnitWriter:
+        """The writer of a unit."""
+        return UnitWriter(self.workspace, self.digest, unit)
+
     def do_unit(self, unit: Unit, write: Callable[[UnitWriter], object]) -> Marker:
         """Do a claimed unit: `write` writes its files and counts its records, then it is published; returns its marker.
 
         The claim is given back in any case. If `write` fails, nothing of the unit is published.
         """
         try:
-            with UnitWriter(self.workspace, self.digest, unit) as writer:
+            with self.writer(unit) as writer:
                 write(writer)
                 writer.notes += take_notes()
                 return writer.publish()

@@ -156,7 +156,7 @@ def clear(workspace: Workspace, job: AnyJob, plan: AnyPlan, cleared: Path | None
 
 
 def _clear(workspace: Workspace, job: AnyJob, plan: AnyPlan) -> None:
-    root, run = workspace.root, _run(workspace)
+    root, run = workspace.root, run_in_words(workspace)
     # Until all is removed, no run may take the remaining files for its own.
     write_json(workspace.clearing_file, _Clearing(job.command))
     # The plan is removed first: a run that is still at work sees this, and publishes nothing more.
@@ -166,7 +166,7 @@ def _clear(workspace: Workspace, job: AnyJob, plan: AnyPlan) -> None:
         remove_editable(workspace, name)
     workspace.found = OutputFiles(workspace.out)
     stock = take_stock(workspace, job, plan)
-    _tell(stock, workspace, job, run)
+    tell_removal(stock, workspace, job, run)
     workspace.found.remove(stock.ours)
     for path in stock.documents:
         path.unlink(missing_ok=True)
@@ -236,7 +236,7 @@ def _command(workspace: Workspace) -> str | None:
     return None if document is None else document.command
 
 
-def _run(workspace: Workspace) -> str:
+def run_in_words(workspace: Workspace) -> str:
     """The run that wrote the output, in words: its command and its time, or `an earlier run` if they are unknown."""
     stored = read_document(workspace.plan_file, StoredPlan)
     if stored is None:
@@ -245,7 +245,7 @@ def _run(workspace: Workspace) -> str:
     return f"the run of {stored.command} of {when}"
 
 
-def _tell(stock: Stock, workspace: Workspace, job: AnyJob, run: str) -> None:
+def tell_removal(stock: Stock, workspace: Workspace, job: AnyJob, run: str) -> None:
     """Print which files are removed, and which stay."""
     if not (stock.ours or stock.changed):
         return

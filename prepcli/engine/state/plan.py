@@ -116,6 +116,10 @@ class StoredPlan(msgspec.Struct):
     `units_bytes` is the size of the file with the units (`prepcli.engine.state.stored_units`). `revisions`: the commits
     of data sets on the hub, by their addresses. `rank_id`: the id of the rank that wrote the file; a run that starts
     again with the same settings has another one.
+
+    For runs with unit folders: `part` as in `prepcli.engine.ledger.Commit`. `built_on` is the digest of the commit on
+    which an addition builds. `base` is the folder of an earlier run of the same plan, whose units are kept, except for
+    those in `again`, which are done again.
     """
 
     command: str
@@ -136,6 +140,10 @@ class StoredPlan(msgspec.Struct):
     knows_seconds: bool = True
     revisions: dict[str, str] = {}
     rank_id: str = ""
+    part: str = ""
+    built_on: str = ""
+    base: str = ""
+    again: list[str] = []
 
     def run_again(self, out: str | AnyPath) -> str:
         """The shell command that continues the run; `out` is the current path of OUT, which may have been moved."""

@@ -88,4 +88,6 @@ def read_units(workspace: Workspace, plan: StoredPlan) -> list[Unit]:
 
 
 def _file(workspace: Workspace, digest: str) -> Path:
+    if workspace.has_unit_folders:
+        return workspace.run / "units.jsonl"
     return workspace.root / UNITS_FOLDER / f"{digest[:16]}.jsonl"

@@ -3,12 +3,16 @@
 Each run that adds shards to a tarred set has a folder `version_<n>`.
 """
 
+import contextlib
 import hashlib
 import os
 import re
 from pathlib import Path
 
-from prepcli.engine.state.plan import FINISH_UNIT
+import msgspec
+
+from prepcli.engine.ledger import is_pending, run_folders
+from prepcli.engine.state.plan import FINISH_UNIT, StoredPlan
 from prepcli.errors import UsageError, option
 from prepcli.interface.calls import tell
 from prepcli.storage.addresses import HUB, parse_address
@@ -19,7 +23,7 @@ MAX_NAME_BYTES = 255
 _UNDONE = "undone_"
 _SUFFIX = ".prepcli"
 _IN_STATE = (
-    *("plan.json", "report.json", "clearing.json", "claim.json", "claims", "launches", "owned"),
+    *("plan.json", "report.json", "clearing.json", "claim.json", "claims", "launches", "owned", "owner.json"),
     *("*/plan.json", "sets/*/*.json*"),
 )
 """Patterns by which a state folder is recognized; runs that add to a set, and corpora, have folders of their own."""
@@ -115,8 +119,18 @@ def _of_store(out: StorePath, work_dir: Path | None) -> Path:
 
 
 def version_roots(root: Path) -> list[Path]:
-    """The folders `version_1`, `version_2`, ... in OUT.prepcli, sorted by number: one per run that added shards."""
-    return _numbered(root, "")
+    """The folders `version_1`, `version_2`, ... in OUT.prepcli, sorted by number: one per run that added shards.
+
+    The folder of a run that has not finished may not exist yet.
+    """
+    begun = {root / plan.part for run in run_folders(root) if (plan := _plan_in(run)) is not None and plan.part}
+    return sorted({*_numbered(root, ""), *begun}, key=version_of)
+
+
+def _plan_in(run: Path) -> StoredPlan | None:
+    with contextlib.suppress(OSError, msgspec.MsgspecError):
+        return msgspec.json.decode((run / "plan.json").read_bytes(), type=StoredPlan)
+    return None
 
 
 def undone_roots(root: Path) -> list[Path]:
@@ -143,9 +157,13 @@ def undone_versions(out: AnyPath) -> list[int]:
 def is_changing(out: Path) -> bool:
     """Whether a version is being added to `out` or removed from it; some files of `out` then belong to no version."""
     root = work_folder_or_none(out)
-    return bool(undone_versions(out)) or any(
-        (one / "plan.json").exists() and not (one / "done" / f"{FINISH_UNIT.id}.json").exists()
-        for one in (version_roots(root) if root else ())
+    return (
+        bool(undone_versions(out))
+        or (root is not None and is_pending(root))
+        or any(
+            (one / "plan.json").exists() and not (one / "done" / f"{FINISH_UNIT.id}.json").exists()
+            for one in (version_roots(root) if root else ())
+        )
     )
 
 

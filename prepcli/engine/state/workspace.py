@@ -8,20 +8,22 @@ import stat
 import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
+from prepcli.engine.ledger import LEDGER_FILE, Ledger, part_of, run_folders, state_root
 from prepcli.engine.state.in_the_way import naming_what_is_in_the_way, refuse_directories
-from prepcli.engine.state.plan import UNITS_FOLDER, StoredPlan
+from prepcli.engine.state.plan import FINISH_UNIT, UNITS_FOLDER, StoredPlan
 from prepcli.engine.state.store_claim import Claim, StoreClaim
 from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.work_folder import work_folder
 from prepcli.errors import FAULTS_OF_THE_MACHINE, PrepcliError, UsageError, cannot_write, naming, option, same_command
 from prepcli.interface.calls import tell
-from prepcli.processes.owner import DELETE_SECONDS, Life, Owner, new_rank_id, owner_of
+from prepcli.processes.owner import DELETE_SECONDS, Life, Owner, last_change, new_rank_id, owner_of
 from prepcli.processes.ranks import Rank
 from prepcli.storage.input_files import FileState, state_of
 from prepcli.storage.paths import AnyPath, StorePath
@@ -56,14 +58,11 @@ class Workspace:
         self.out = self.named = out  # `named`: the output as users know it (`FileWorkspace`)
         self.main_root = work_folder(out, work_dir)
         self.root = root if root is not None else self.main_root
-        self.plan_file = self.root / "plan.json"
+        self.ledger_file = state_root(self.root) / LEDGER_FILE
         self.rejects_file = self.root / "rejects.jsonl"
         self.report_file = self.root / "report.json"
         self.clearing_file = self.root / "clearing.json"  # see `prepcli.engine.state.clearing`
         self.claim_file = self.root / "claim.json"  # see `prepcli.engine.state.store_claim`
-        self.done = self.root / "done"
-        self.progress = self.root / "progress"
-        self.tmp = self.root / "tmp"
         self.owned = self.root / "owned"
         self.launches, self.index = self.root / "launches", self.root / "index"
         self.spool = self.root / "spool" if spools else None
@@ -76,6 +75,84 @@ class Workspace:
         self._was_there = os.path.exists(self.root)
         # the digest of our plan, the rank that wrote it, and the state of the plan's file when it was read
         self._claimed: tuple[str, str | None, FileState] | None = None
+        self.enter(self._current_run() or self.root)
+
+    def enter(self, run: Path) -> None:
+        """Take `run` as the folder with the plan, the units and the progress of the run."""
+        self.run = run
+        self.plan_file = run / "plan.json"
+        self.done, self.progress, self.tmp = run / "done", run / "progress", run / "tmp"
+        self._base: Workspace | None = None
+        self._again: frozenset[str] = frozenset()
+        plan = read_document(self.plan_file, StoredPlan) if self.has_unit_folders else None
+        if plan is not None and plan.base:
+            self._base, self._again = copy(self), frozenset(plan.again)
+            self._base.enter(run.with_name(plan.base))
+
+    @property
+    def has_unit_folders(self) -> bool:
+        """Whether each unit of the run has a folder; else the units have markers in `done/`."""
+        return self.run != self.root
+
+    def ledger(self) -> Ledger:
+        """The runs whose files are in the output."""
+        return read_document(self.ledger_file, Ledger) or Ledger()
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether the files of the run are in OUT, as far as they are done; those of unit folders come by a commit."""
+        return not self.has_unit_folders or self.run.name in {commit.folder for commit in self.ledger().commits}
+
+    def _current_run(self) -> Path | None:
+        """The folder of the run that made the output or, if there is none, of the newest that has begun to make it."""
+        folder, part = self.ledger_file.parent, part_of(self.root)
+        commit = self.ledger().of_part(part)
+        if commit is not None:
+            return folder / commit.folder
+        return next(iter(self.unfinished_runs()), None)
+
+    def unfinished_runs(self) -> list[Path]:
+        """The folders of runs that have begun to make the output, or this part of it; the newest first."""
+        folder, part, ledger = self.ledger_file.parent, part_of(self.root), self.ledger()
+        known = {commit.folder for commit in ledger.commits}.union(ledger.replaced)
+        begun = []
+        for run in run_folders(folder):
+            plan = None if run.name in known else read_document(run / "plan.json", StoredPlan)
+            if plan is not None and plan.part == part:
+                begun.append((last_change(run / "plan.json"), run))
+        return [run for _, run in sorted(begun, reverse=True)]
+
+    def unit_folder(self, unit: str) -> Path:
+        """The folder of a unit that is done: in the folder of the run or, if it was kept, of the run before."""
+        folder = self.run / "units" / unit
+        if self._base is not None and unit not in self._again and unit != FINISH_UNIT.id and not folder.is_dir():
+            return self._base.unit_folder(unit)
+        return folder
+
+    def marker_file(self, unit: str) -> Path:
+        """The document of a unit that is done."""
+        return self.unit_folder(unit) / "unit.json" if self.has_unit_folders else self.done / f"{unit}.json"
+
+    def marker_files(self) -> list[Path]:
+        """The documents of all units that are done, also that of the final merge, in the order of their names."""
+        if not self.has_unit_folders:
+            return sorted(self.done.glob("*.json"))
+        files = {path.parent.name: path for path in (self.run / "units").glob("*/unit.json")}
+        if self._base is not None:
+            again = self._again.union((FINISH_UNIT.id,))
+            kept = {path.parent.name: path for path in self._base.marker_files() if path.parent.name not in again}
+            files = kept | files
+        return [files[unit] for unit in sorted(files)]
+
+    def made_file(self, unit: str, name: str) -> AnyPath:
+        """Where the file `name` of a unit that is done lies now: in the folder of the unit, or in OUT."""
+        path = self.unit_folder(unit) / "files" / name
+        return path if self.has_unit_folders and path.exists() else self.out / name
+
+    def part_file(self, unit: str, name: str) -> Path:
+        """Where a file lies that a unit has made for the final merge, or the final merge for OUT.prepcli."""
+        path = self.unit_folder(unit) / name
+        return path if self.has_unit_folders and (unit != FINISH_UNIT.id or path.exists()) else self.root / name
 
     def prepare(self) -> None:
         """Make the directories, check that files can be published, and claim an output that is in a store.
@@ -89,7 +166,9 @@ class Workspace:
         if self._store_claim is None:
             self.found.list_store()
         devices: dict[Path, int] = {}
-        for directory in (*local, self.done, self.progress, self.tmp, self.launches):
+        self.root.mkdir(parents=True, exist_ok=True)
+        units = (self.run / "units",) if self.has_unit_folders else (self.done, self.launches)
+        for directory in (*local, *units, self.progress, self.tmp):
             try:
                 devices[directory] = while_others_remove(partial(_device_of_new_file, directory))
             except OSError as error:

@@ -1,0 +1,429 @@
+"""A run whose units are folders: makes what is missing of its share, helps other ranks, and commits when all is done.
+
+Ranks divide all units by greedy bin packing, the same list in every rank. A rank that is through with its share makes
+the units that are still missing as well (speculative execution): a unit appears by one rename, so no rank waits for
+another, and none needs to know whether another is alive.
+"""
+
+import contextlib
+import hashlib
+import heapq
+import os
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from prepcli.engine.commits import (
+    change,
+    check_free,
+    committing,
+    files_of,
+    is_ours,
+    read_ledger,
+    recover,
+)
+from prepcli.engine.ledger import Commit, Ledger, part_of
+from prepcli.engine.publishing.publish import AccountingError, Marker, read_marker
+from prepcli.engine.publishing.rejects import first_if_all_alike, merge_rejects, num_retryable
+from prepcli.engine.ranks.progress import note_late_rank
+from prepcli.engine.run.job import AnyJob, RunOptions
+from prepcli.engine.run.report import Report, build_report, paths_in, set_verdict
+from prepcli.engine.run.share import do_share
+from prepcli.engine.run.starting import (
+    check_inputs,
+    check_sample,
+    made_differently,
+    note_other_files,
+    plan_document,
+    refuse_other_command,
+    refuse_to_lose_inputs,
+)
+from prepcli.engine.state.clearing import Stock, check_stock, run_in_words, tell_removal
+from prepcli.engine.state.plan import FINISH_UNIT, AnyPlan, StoredPlan, Unit, pack, plan_digest
+from prepcli.engine.state.store_output import OutputFiles
+from prepcli.engine.state.stored_units import has_units, write_units
+from prepcli.engine.state.workspace import Workspace, publish_json_once, read_document, write_json
+from prepcli.engine.unit_folders import FinishWriter, FolderExecution, forget
+from prepcli.errors import PrepcliError, UsageError, option, wrong_path
+from prepcli.interface.calls import tell
+from prepcli.processes.owner import owner_of
+from prepcli.storage.paths import absolute, blocks_of, relative
+
+_REPORT = "report.json"
+
+
+class _Folder(NamedTuple):
+    """The folder of a run, and what it keeps of an earlier one: the folder of that run, and the units to do again."""
+
+    path: Path
+    base: str = ""
+    again: Sequence[str] = ()
+
+
+class FolderRun:
+    """One rank's run of a job.
+
+    Attributes:
+        markers: by id, the documents of the units that are known to be done, by this rank or others.
+    """
+
+    execution_of = FolderExecution
+
+    def __init__(self, job: AnyJob, workspace: Workspace, options: RunOptions) -> None:
+        self.job, self.workspace, self.options = job, workspace, options
+        workspace.rank, workspace.verify_inputs = options.rank, options.verify_inputs
+        self.part = part_of(workspace.root)
+        recover(workspace)
+        self.ledger = read_ledger(workspace)
+        try:
+            refuse_other_command(job, workspace, options)
+            self.plan: AnyPlan = job.plan(workspace)
+            self.settings: dict[str, Any] = job.settings(self.plan)
+            self.built_on = self._base_digest()
+            self.digest = plan_digest(job.command, self.settings, self.plan)
+        except OSError as error:  # a folder or a file that cannot be read
+            raise wrong_path(error) or error from None
+        self.markers: dict[str, Marker] = {}
+        self._own: list[Unit] = []
+
+    def _base_digest(self) -> str:
+        """The digest of the commit on which an addition builds; empty for other runs."""
+        if not self.part:
+            return ""
+        if self.committed is None:
+            return self.ledger.commits[-1].digest if self.ledger.commits else ""
+        stored = read_document(self.workspace.plan_file, StoredPlan)
+        return stored.built_on if stored is not None else ""
+
+    @property
+    def committed(self) -> Commit | None:
+        """The commit of the output, or of this part of it; None if there is none."""
+        return self.ledger.of_part(self.part)
+
+    def execute(self) -> Report:
+        """Make the missing units of this rank's share, then those of other ranks; commit if all are done.
+
+        Returns the report.
+        """
+        folder = self._choose()
+        if folder is None:
+            note_late_rank(self.workspace, self.options.rank)
+            return self._report("nothing_to_do")
+        check_sample(self.job, self.plan, self.options.budget)
+        self._begin(folder)
+        rank, workspace = self.options.rank, self.workspace
+        self.load_markers(listed=True)
+        self.job.check_done([unit for unit in self.plan.units if unit.id in self.markers], workspace)
+        _sweep_tmp(workspace)
+        self._own = [unit for unit in pack(self.plan.units, rank.world_size)[rank.rank] if unit.id not in self.markers]
+        for unit in self._own:
+            forget(workspace, unit.id)  # those of which a file was lost
+        try:
+            do_share(self, self._own)
+            check_inputs(self.plan)
+            self.load_markers()
+            if len(self.markers) < len(self.plan.units):
+                return self._report()
+            return self._commit()
+        except Exception:
+            if self._is_committed():  # another rank has finished the run, and has removed our drafts
+                return self._report("nothing_to_do")
+            raise
+
+    def load_markers(self, listed: bool = False) -> None:
+        """Add to `markers` the documents of units that are done, by this rank or others.
+
+        `listed`: open only those in a listing of the units, which is faster. After the work it would not do, because
+        a network file system may list the units of other ranks late.
+        """
+        workspace = self.workspace
+        there = {path.parent.name for path in workspace.marker_files()} if listed else None
+        found = OutputFiles(workspace.out)
+        for unit in self.plan.units:
+            if unit.id not in self.markers and (there is None or unit.id in there):
+                marker = read_marker(workspace, unit, self.digest, found)
+                if marker is not None:
+                    self.markers[unit.id] = marker
+
+    def drop(self, units: Iterable[str]) -> None:
+        """Take some units back: they are done again."""
+        for unit in units:
+            self.markers.pop(unit, None)
+            forget(self.workspace, unit)
+
+    def units_of_others(self) -> list[Unit]:
+        """The units of other ranks that are missing when this rank's share is done, in the order to make them.
+
+        They are taken from the ends of the shares, the largest remaining share first. Each rank begins at another
+        place of this list, so that few units are made twice.
+        """
+        rank = self.options.rank
+        if not (self.options.steal and rank.world_size > 1 and rank.launch_id is not None):
+            return []
+        self.load_markers()
+        shares = pack(self.plan.units, rank.world_size)
+        left = [[unit for unit in share if unit.id not in self.markers] for share in shares]
+        loads = [(-sum(unit.cost for unit in units), number) for number, units in enumerate(left) if units]
+        heapq.heapify(loads)
+        units = []
+        while loads:
+            load, number = heapq.heappop(loads)
+            units.append(left[number].pop())
+            if left[number]:
+                heapq.heappush(loads, (load + units[-1].cost, number))
+        begin = rank.rank * len(units) // rank.world_size
+        return units[begin:] + units[:begin]
+
+    def _choose(self) -> _Folder | None:
+        """The folder of this run; None if the output is complete and nothing is to be done again.
+
+        Raises:
+            UsageError: the output was made in another way, or several ranks start again without a launch id.
+        """
+        root, name = self.workspace.ledger_file.parent, self.digest[:16]
+        if self.built_on:
+            name = hashlib.sha256(f"{self.digest} {self.built_on}".encode()).hexdigest()[:16]
+        committed, options = self.committed, self.options
+        is_same = committed is not None and committed.digest == self.digest
+        begun = [run for run in self.workspace.unfinished_runs() if self._is_of_plan(run)]
+        generation = self._generation()
+        if generation is not None and committed is not None and committed.folder == f"{name}.{generation}":
+            if not options.rank.restarts:
+                raise UsageError(
+                    f"the launch id {options.rank.launch_id} was used before on {self.workspace.out}; give a new one"
+                )
+            generation = None
+        if generation is not None:
+            run = root / f"{name}.{generation}"
+            if options.overwrite or run in begun:
+                return _Folder(run)
+            before = begun[0] if begun else root / committed.folder if committed and is_same else None
+            if before is None:
+                return _Folder(root / name)  # there are no rejects to try again
+            again = self._with_retryable(before)
+            if again or before in begun:
+                return _Folder(run, before.name, again) if again else _Folder(before)
+            return None
+        if begun:
+            return _Folder(begun[0])
+        if not is_same:
+            if committed is not None:
+                self._refuse_other()
+            return _Folder(root / name)
+        self.load_markers(listed=True)
+        missing = [unit.id for unit in self.plan.units if unit.id not in self.markers]
+        if not missing and self._is_complete():
+            return None
+        self.markers.clear()
+        assert committed is not None
+        repaired = hashlib.sha256("\n".join(missing).encode()).hexdigest()[:8]
+        base = committed.folder if self.workspace.has_unit_folders else ""  # parts of 0.3 are not kept
+        return _Folder(root / f"{name}.{repaired}", base, missing)
+
+    def _generation(self) -> str | None:
+        """The name of a new generation, the same in all ranks of a launch and all its starts; None to continue."""
+        rank, options = self.options.rank, self.options
+        if not (options.overwrite or options.retry_rejects):
+            return None
+        name = option("--overwrite") if options.overwrite else option("--retry-rejects")
+        if rank.restarts:
+            tell(f"requeued ({rank.restarts} times): continuing; {name} applied to the first start only")
+            return rank.job_id
+        if rank.world_size > 1 and rank.launch_id is None:
+            raise UsageError(f"{name} with several ranks needs {option('--launch-id')}, the same for all of them")
+        return rank.job_id or rank.launch_id or uuid.uuid4().hex[:8]
+
+    def _is_of_plan(self, run: Path) -> bool:
+        plan = read_document(run / "plan.json", StoredPlan)
+        return plan is not None and plan.digest == self.digest and plan.built_on == self.built_on
+
+    def _with_retryable(self, run: Path) -> list[str]:
+        """The units of an earlier run, finished or not, with rejects that are tried again."""
+        self.workspace.enter(run)
+        self.load_markers(listed=True)
+        again = [unit for unit, marker in self.markers.items() if num_retryable(marker.rejects)]
+        if not again or not self.workspace.has_unit_folders:
+            return again
+        self.markers.clear()
+        return again
+
+    def _refuse_other(self) -> None:
+        stored = read_document(self.workspace.plan_file, StoredPlan)
+        if stored is not None:
+            raise UsageError(made_differently(self, stored))
+        raise UsageError(f"{self.workspace.named} was made differently, and {self.workspace.plan_file} is not there")
+
+    def _begin(self, folder: _Folder) -> None:
+        """Make the folder of the run and its plan, unless another rank or an earlier start has made them.
+
+        Raises:
+            UsageError: OUT has files of others, an input would be lost, or OUT cannot be written.
+        """
+        workspace = self.workspace
+        self.markers.clear()
+        if not (folder.path / "plan.json").exists():
+            self._check_output()
+            self.job.prepare()
+            workspace.enter(folder.path)
+            workspace.prepare()
+            plan = plan_document(self)
+            plan.part, plan.built_on, plan.base, plan.again = self.part, self.built_on, folder.base, [*folder.again]
+            publish_json_once(workspace.plan_file, plan, StoredPlan)
+        workspace.enter(folder.path)
+        workspace.prepare()
+        stored = read_document(workspace.plan_file, StoredPlan)
+        if stored is not None and not has_units(workspace, stored):
+            write_units(workspace, self.digest, self.plan.units)
+
+    def _check_output(self) -> None:
+        """Check, before anything is written, that the files in OUT are ours, and that no input is lost."""
+        workspace, job = self.workspace, self.job
+        stock = self._stock()
+        replaces = self.options.overwrite and self.committed is not None
+        refuse_to_lose_inputs(self, stock if replaces else None)
+        if stock.mistakable or (replaces and stock.ours):
+            check_stock(stock, workspace, job)
+        if not stock.ours:
+            note_other_files(self)
+
+    def _stock(self) -> Stock:
+        """The files in OUT: ours, ours that were changed, and those that readers would take for a part of the set."""
+        workspace, found = self.workspace, OutputFiles(self.workspace.out)
+        files = files_of(workspace, self.ledger.commits)
+        ours: dict[str, None] = {}
+        changed = []
+        for name, records in files.items():
+            path = workspace.folder / name
+            if is_ours(path, records):
+                ours |= dict.fromkeys((*self.job.made_of(found, name), name))
+            elif os.path.lexists(path):
+                changed.append(name)
+        parts = {relative(path, workspace.out) for path in found.matching(self.job.output_patterns(self.plan))}
+        return Stock(list(ours), changed, sorted(parts.difference(ours)), [])
+
+    def _is_committed(self) -> bool:
+        with contextlib.suppress(OSError, PrepcliError):
+            commit = self.workspace.ledger().of_part(self.part)
+            return commit is not None and commit.folder == self.workspace.run.name
+        return False
+
+    def _is_complete(self) -> bool:
+        report = read_document(self.workspace.report_file, Report)
+        merged = read_marker(self.workspace, FINISH_UNIT, self.digest, OutputFiles(self.workspace.out))
+        return report is not None and report.digest == self.digest and merged is not None
+
+    def _commit(self) -> Report:
+        """Join what the units have made, and move all files to OUT, unless another rank has done so."""
+        workspace = self.workspace
+        with committing(workspace) as lock:
+            ledger = read_ledger(workspace)
+            if self._is_committed():
+                return self._report("done")
+            self._check_ledger(ledger)
+            report = self._finish()
+            commit = Commit(workspace.run.name, self.job.command, self.digest, self.part)
+            check_free(workspace, commit, ledger)
+            obsolete = []
+            if ledger.of_part(self.part) is not None and self.options.overwrite:
+                stock = self._stock()
+                tell_removal(stock, workspace, self.job, run_in_words(workspace))
+                obsolete = [name for name in stock.ours if name not in files_of(workspace, ledger.commits)]
+            change(workspace, ledger.with_commit(commit), lock, obsolete)
+        return report
+
+    def _check_ledger(self, ledger: Ledger) -> None:
+        """Check, with the lock, that the output is as it was when this run began.
+
+        Raises:
+            UsageError: another run has made or changed it meanwhile. The units are kept.
+        """
+        plan = read_document(self.workspace.plan_file, StoredPlan)
+        if plan is None:
+            raise PrepcliError(f"{self.workspace.run} was removed during this run, which has stopped")
+        now, before = ledger.of_part(self.part), self.committed
+        others = ledger.commits[: ledger.commits.index(now)] if now is not None else ledger.commits
+        if self.part and (not others or others[-1].digest != self.built_on) and self.built_on:
+            raise UsageError(
+                f"{self.workspace.named} was changed by another run meanwhile; run the same command again to add to it "
+                "as it is now"
+            )
+        if now != before and now is not None and now.digest != self.digest:
+            raise UsageError(
+                f"{self.workspace.named} was made by another run of {now.command} meanwhile: choose another output, or "
+                f"give {option('--overwrite')}"
+            )
+
+    def _finish(self) -> Report:
+        """Make the unit of the final merge, unless it is done; returns the report."""
+        workspace, plan = self.workspace, self.plan
+        markers = [self.markers[unit.id] for unit in plan.units]
+        if read_marker(workspace, FINISH_UNIT, self.digest) is not None:
+            stored = read_document(workspace.part_file(FINISH_UNIT.id, _REPORT), Report)
+            if stored is not None:
+                return stored
+        forget(workspace, FINISH_UNIT.id)
+        report = self._report()
+        with FinishWriter(workspace, self.digest, markers) as writer:
+            facts = self.job.finish(plan, markers, writer)
+            report.outputs = paths_in(facts)
+            report.details = facts | report.outputs
+            merged = writer.open_part(workspace.rejects_file.name)
+            listed = 0
+            for block in self._rejects(markers):
+                merged.write(block)
+                listed += block.count(b"\n")
+            if listed != report.rejects:
+                raise AccountingError(f"{report.rejects} records were rejected, but {listed} are listed")
+            merged.release()
+            report.num_bytes += writer.num_bytes
+            set_verdict(report, self.options.budget, self.settings)
+            draft = str(writer.folder / workspace.rejects_file.name)
+            report.rejects_alike = first_if_all_alike(report.rejects_by_reason, draft, report.command)
+            writer.open_part(_REPORT).write(msgspec.json.format(msgspec.json.encode(report)) + b"\n")
+            writer.publish()
+        return report
+
+    def _rejects(self, markers: Sequence[Marker]) -> Iterator[bytes]:
+        """All reject lines in the order of the inputs, as blocks of one or many lines."""
+        files = [
+            self.workspace.part_file(marker.unit, name)
+            for marker in markers
+            for name in marker.work_files
+            if name.startswith("rejects/")
+        ]
+        if self.job.rejects_in_order:
+            yield from chain.from_iterable(map(blocks_of, files))
+        else:
+            yield from merge_rejects(self.job.planned_rejects(self.plan), files, [one.path for one in self.plan.inputs])
+
+    def _report(self, finished: str = "") -> Report:
+        """The report of the run as it is now; `finished`: its status if another rank or start has finished it."""
+        workspace, job = self.workspace, self.job
+        if finished:
+            self.load_markers()
+        report = build_report(job.command, str(workspace.named), self.digest, self.plan, self.markers, job.telemetry)
+        report.rejects_filepath = absolute(workspace.rejects_file)
+        stored = read_document(workspace.report_file, Report) if finished else None
+        if stored is not None:
+            report.status = finished
+            report.details, report.outputs, report.num_bytes = stored.details, stored.outputs, stored.num_bytes
+        set_verdict(report, self.options.budget, self.settings)
+        if stored is not None and report.max_rejects != stored.max_rejects:  # `status` shows the value of the last run
+            stored.max_rejects = report.max_rejects
+            stored.status = "done" if report.status == finished else report.status
+            with contextlib.suppress(OSError):  # a finished output may be read-only
+                write_json(workspace.report_file, stored)
+        return report
+
+
+def _sweep_tmp(workspace: Workspace) -> None:
+    """Remove the drafts of processes of this machine that have ended; those of others go with the commit."""
+    for entry in workspace.tmp.iterdir():
+        owner = owner_of(entry)
+        if owner is None or owner.is_gone:
+            shutil.rmtree(entry, ignore_errors=True)
