@@ -13,7 +13,7 @@ which refuses to write into memory as the script does (0.11): so with this envir
 writes, which is faster.
 
 The loop leaves its shards in the page cache, prepcli flushes them to the disk: so the loop is also shown with `sync` of
-its shards. "The floor" reads the same files, hashes them with SHA-256, writes them to one file per shard, and flushes
+its shards. "The floor" reads the same files, hashes them with XXH3, writes them to one file per shard, and flushes
 that: what remains if all else in prepcli took no time.
 """
 
@@ -76,10 +76,11 @@ if __name__ == "__main__":
 """
 
 FLOOR = """
-import hashlib, json, multiprocessing, os, sys
+import json, multiprocessing, os, sys
+import xxhash
 
 def copy(paths, name):
-    digest = hashlib.sha256()
+    digest = xxhash.xxh3_128()
     with open(name, "wb", buffering=0) as out:
         for path in paths:
             with open(path, "rb", buffering=0) as file:

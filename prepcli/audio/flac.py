@@ -1,17 +1,15 @@
 """FLAC without a decoder: reads STREAMINFO, and checks the last frame and all checksums.
 
-Layout, codes and both checksums follow RFC 9639. To check the last frame takes about 20 us. libsndfile takes 100 us to
+Layout, codes and both checksums follow RFC 9639. To check the last frame takes about 15 us. libsndfile takes 100 us to
 read the last sample, and 300 us to decode three seconds of audio.
 """
 
-from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prepcli.audio import mpeg
 from prepcli.audio.source import Source, is_near
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 # Usual encoders do not write longer frames. If STREAMINFO has no maximum, this many bytes at the end are searched.
@@ -23,8 +21,6 @@ _MAX_BLOCKS = 1000
 _TAG_BYTES = 128  # an ID3v1 tag at the end
 # In typical audio, one byte in 32,768 looks like the start of a frame, and hardly any passes the CRC-8 of the header.
 _MAX_SYNC_CODES, _MAX_HEADERS = 4096, 4
-# Number of bytes after which powers of x repeat: x^(8 * 32767) = 1 modulo the polynomial of the frames' checksum.
-_CRC_PERIOD = 32767
 _SUBTYPES = {8: "PCM_S8", 16: "PCM_16", 24: "PCM_24"}
 
 
@@ -179,46 +175,10 @@ def frames_fit(data: bytes) -> bool:
     """Return whether the checksums of all frames of a file are right; False also if other data follow the audio.
 
     Damage to up to 16 consecutive bits is always found. Each frame, with its CRC-16 at the end, is a multiple of the
-    polynomial (see `crc16_fits`), and so are all frames one after the other: their boundaries do not matter. The
-    second factor of the polynomial is primitive, so x^32767 = 1: blocks of 32,767 bytes can be added with XOR, as fast
-    as memory is read.
+    polynomial (see `crc16_fits`), and so are all frames one after the other: their boundaries do not matter.
     """
-    import numpy as np
-
     start, end = first_frame(data), audio_end(data)
-    if not 0 < start < end:
-        return False
-    frames = np.frombuffer(data, np.uint8, end - start, start)
-    folded = np.zeros(_CRC_PERIOD + 1, np.uint8)  # 8 rows of 4096 bytes; the first byte is 0
-    for to in range(len(frames), 0, -_CRC_PERIOD):
-        block = frames[max(to - _CRC_PERIOD, 0) : to]
-        folded[len(folded) - len(block) :] ^= block
-    # A row is 32,768 bits above the next row, and x^32768 = x: it is added to the next row, one bit higher.
-    rows = np.multiply(folded.reshape(8, -1), _row_factors(), dtype=np.uint16)
-    row = np.bitwise_xor.reduce(rows, axis=0)
-    rest = np.zeros(len(row) + 1, np.uint8)
-    rest[1:] = row & 0xFF
-    rest[:-1] ^= (row >> 8).astype(np.uint8)
-    return not np.bitwise_xor.reduce(np.unpackbits(rest) * _remainders(8 * len(rest)))
-
-
-@cache
-def _row_factors() -> "NDArray[np.uint16]":
-    import numpy as np
-
-    return np.array([[1 << bit] for bit in range(7, -1, -1)], np.uint16)
-
-
-@cache
-def _remainders(count: int) -> "NDArray[np.uint16]":
-    """Return x^n modulo the polynomial of the CRC-16, for n from `count - 1` down to 0; takes 5 ms."""
-    import numpy as np
-
-    powers = [1]
-    for _ in range(1, count):
-        twice = powers[-1] << 1
-        powers.append(twice ^ 0x18005 if twice & 0x10000 else twice)
-    return np.array(powers[::-1], np.uint16)
+    return 0 < start < end and crc16_fits(memoryview(data)[start:end])
 
 
 def first_frame(data: bytes) -> int:
@@ -293,38 +253,20 @@ def frame_header(header: bytes, info: StreamInfo) -> FrameHeader | None:
     return FrameHeader(first if header[1] & 1 else first * info.block_size, block, position + 1)
 
 
-@cache
-def _crc8_table() -> bytes:
-    table = bytearray()
-    for byte in range(256):
-        crc = byte
-        for _ in range(8):
-            crc = crc << 1 ^ 0x107 if crc & 0x80 else crc << 1
-        table.append(crc)
-    return bytes(table)
-
-
 def crc8(data: bytes) -> int:
     """Return the CRC-8 of `data` with the polynomial x^8 + x^2 + x + 1 and the initial value 0."""
-    table, crc = _crc8_table(), 0
-    for byte in data:
-        crc = table[crc ^ byte]
-    return crc
+    from fastcrc import crc8
+
+    return crc8.smbus(data)
 
 
-def crc16_fits(frame: bytes) -> bool:
-    """Return whether a frame with its CRC-16 at the end is a multiple of x^16 + x^15 + x^2 + 1 over GF(2).
+def crc16(data: bytes | memoryview) -> int:
+    """Return the CRC-16 of `data`: the remainder of x^16 `data` modulo x^16 + x^15 + x^2 + 1 over GF(2)."""
+    from fastcrc import crc16  # here, as above: the import takes 3 ms
 
-    A loop over the bytes would take a millisecond. The polynomial is (x + 1)(x^15 + x + 1). A frame is divisible by the
-    first factor if its number of 1 bits is even. For the second factor, x^(15*2^k) = x^(2^k) + 1 holds for each k
-    (squaring is linear over GF(2)), so the whole frame, as one big integer, is folded to about half its length per
-    step.
-    """
-    number = int.from_bytes(frame, "big")
-    if number.bit_count() & 1:
-        return False
-    for k in range((number.bit_length() // 15).bit_length(), -1, -1):
-        width = 15 << k
-        while high := number >> width:
-            number = number & (1 << width) - 1 ^ high ^ high << (1 << k)
-    return number == 0
+    return crc16.umts(data)
+
+
+def crc16_fits(frame: bytes | memoryview) -> bool:
+    """Return whether a frame with its CRC-16 at the end is a multiple of the polynomial, as it is if it is whole."""
+    return not crc16(frame)

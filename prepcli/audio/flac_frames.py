@@ -4,12 +4,10 @@ Copying streams without decoding them (`ffmpeg -c copy`) leaves the header and t
 came from. `scan` finds and checks all frames, and `plain_copy` writes them with the right header and numbers.
 """
 
-from functools import cache
 from typing import NamedTuple
 
 from prepcli.audio import flac, mpeg
 
-_POLYNOMIAL = 0x18005
 _MAX_TRIES = 4
 """How many places in a frame may look like the start of the next one; hardly any frame has one."""
 
@@ -90,8 +88,7 @@ def _frame_stop(data: bytes, at: int, end: int, info: flac.StreamInfo) -> int | 
 def plain_copy(data: bytes, frames: list[Frame]) -> bytes:
     """Return a FLAC file of these frames, with their number of samples in STREAMINFO and without an MD5.
 
-    Each frame gets the number of its first sample. So the header of a frame changes, and both of its checksums. The
-    rest of the frame stays, and so does its part of the CRC-16.
+    Each frame gets the number of its first sample. So the header of a frame changes, and both of its checksums.
     """
     start = mpeg.skip_id3v2(data)
     total = sum(frame.samples for frame in frames)
@@ -113,10 +110,8 @@ def _renumbered(frame: bytes, header_bytes: int, sample: int) -> bytes:
     number_end = 4 + _coded_bytes(old[4])
     new = bytes((0xFF, 0xF9, old[2], old[3])) + _coded(sample) + old[number_end:-1]
     new += bytes((flac.crc8(new),))
-    body = frame[header_bytes:-2]
-    # CRC(header + body) = CRC(header) x^(8 n) + CRC(body), where n is the length of the body in bytes.
-    rest = int.from_bytes(frame[-2:], "big") ^ _shifted(_crc16(old), len(body))
-    return new + body + (_shifted(_crc16(new), len(body)) ^ rest).to_bytes(2, "big")
+    new += frame[header_bytes:-2]
+    return new + flac.crc16(new).to_bytes(2, "big")
 
 
 def _coded_bytes(first: int) -> int:
@@ -131,40 +126,3 @@ def _coded(number: int) -> bytes:
     width = next(width for width in range(2, 8) if number < 1 << 5 * width + 1 or width == 7)
     tail = [number >> 6 * place & 0x3F | 0x80 for place in range(width - 2, -1, -1)]
     return bytes((0xFF00 >> width & 0xFF | number >> 6 * (width - 1), *tail))
-
-
-def _crc16(data: bytes) -> int:
-    """Return the CRC-16 of a few bytes, with the initial value 0."""
-    crc = 0
-    for byte in data:
-        crc ^= byte << 8
-        for _ in range(8):
-            crc = crc << 1 ^ _POLYNOMIAL if crc & 0x8000 else crc << 1
-    return crc
-
-
-def _shifted(crc: int, num_bytes: int) -> int:
-    """Return the remainder of `crc` times x^(8 `num_bytes`)."""
-    for bit in range(num_bytes.bit_length()):
-        if num_bytes >> bit & 1:
-            crc = _product(crc, _power(bit))
-    return crc
-
-
-@cache
-def _power(bit: int) -> int:
-    """Return the remainder of x^(8 * 2^bit)."""
-    return 1 << 8 if not bit else _product(_power(bit - 1), _power(bit - 1))
-
-
-def _product(first: int, second: int) -> int:
-    """Return the remainder of the product of two remainders, as polynomials over GF(2)."""
-    result = 0
-    while second:
-        if second & 1:
-            result ^= first
-        second >>= 1
-        first <<= 1
-        if first & 0x10000:
-            first ^= _POLYNOMIAL
-    return result

@@ -74,17 +74,17 @@ def walk_pairs(tar: tarfile.TarFile, *, check_names: bool = True) -> Iterator[tu
     return pair_members(walk_headers(tar), lambda member: member.name, check_names=check_names)
 
 
-def read_pairs(tar: AnyPath, where: str, sha256: str | None, problems: list[str]) -> Iterator[Pair]:
-    """Yield the pairs of a Shar tar; `where`, `sha256` and `problems` are the arguments of `read_members`.
+def read_pairs(tar: AnyPath, where: str, published: str | None, problems: list[str]) -> Iterator[Pair]:
+    """Yield the pairs of a Shar tar; `where`, `published` and `problems` are the arguments of `read_members`.
 
     If a data member is not followed by its manifest, a message is appended to `problems`, and no further pair is
     yielded.
     """
-    members = read_members(tar, where, sha256, problems)
+    members = read_members(tar, where, published, problems)
     try:
         for (info, data), (_, manifest) in pair_members(members, lambda member: member[0].name):
             yield Pair(info.name, data, manifest)
     except UnpairedError as error:
         problems.append(f"{where}: {error}")
-        for _ in members:  # read to the end, for the digest
+        for _ in members:  # read to the end, for the hash
             pass

@@ -6,11 +6,11 @@ are fixed, so equal members give equal bytes.
 """
 
 import errno
-import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Protocol
 
+from prepcli.engine.publishing.hashes import OTHER_BYTES, ContentHash
 from prepcli.storage.paths import AnyPath
 
 if TYPE_CHECKING:
@@ -108,11 +108,11 @@ def _header(name: bytes, size: int, kind: bytes) -> bytes:
 
 
 class _HashingReader:
-    """Reads a file for `tarfile`, updates its SHA-256, and counts the zero bytes at its end."""
+    """Reads a file for `tarfile`, updates its hash, and counts the zero bytes at its end."""
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: IO[bytes], published: str | None) -> None:
         self._file = file
-        self._hash = hashlib.sha256()
+        self._hash = ContentHash(published)
         self.trailing_zeros = 0
 
     def read(self, size: int = -1) -> bytes:
@@ -122,10 +122,11 @@ class _HashingReader:
         self.trailing_zeros = len(data) - stripped + (self.trailing_zeros if not stripped else 0)
         return data
 
-    def digest(self) -> str:
+    def differs(self) -> bool:
+        """Read the rest of the file; returns whether its hash is not the published one."""
         while self.read(1 << 20):
             pass
-        return self._hash.hexdigest()
+        return self._hash.differs
 
 
 def open_regular(path: AnyPath) -> IO[bytes]:
@@ -149,33 +150,33 @@ def open_tar(path: AnyPath) -> "Iterator[tarfile.TarFile]":
 
 
 def read_members(
-    path: AnyPath, where: str, sha256: str | None, problems: list[str]
+    path: AnyPath, where: str, published: str | None, problems: list[str]
 ) -> "Iterator[tuple[tarfile.TarInfo, bytes]]":
     """Yield the members with their bytes (empty if a member is not a file).
 
     After the last member, problems of the archive itself are appended to `problems`, as "<where>: ...": it cannot be
-    read, breaks off, lacks its end, or differs from the published `sha256` (None: not compared).
+    read, breaks off, lacks its end, or does not have the hash `published` (None: not compared).
     """
     import tarfile
 
     count = 0
     try:
         with open_regular(path) as file:
-            reader = _HashingReader(file)
+            reader = _HashingReader(file, published)
             try:
                 with tarfile.open(fileobj=reader, mode="r|") as tar:  # type: ignore[call-overload]
                     for member in tar:
                         content = tar.extractfile(member)
                         yield member, content.read() if content is not None else b""
                         count += 1
-                digest = reader.digest()
+                differs = reader.differs()
                 if reader.trailing_zeros < END_BYTES:
                     problems.append(f"{where}: cut off: the two zero blocks that end a tar are missing")
             except (tarfile.TarError, EOFError) as error:
-                digest = reader.digest()
+                differs = reader.differs()
                 problems.append(f"{where}: broken after {count} members: {error}")
-            if sha256 not in (None, digest):
-                problems.append(f"{where}: not the bytes that were published (SHA-256 differs)")
+            if differs:
+                problems.append(f"{where}: {OTHER_BYTES}")
     except OSError as error:
         problems.append(f"{where}: cannot be read: {error.strerror or error}")
 

@@ -6,7 +6,7 @@ import uuid
 from pathlib import Path
 from typing import BinaryIO
 
-from prepcli.engine.publishing.output_files import sha256_of
+from prepcli.engine.publishing.hashes import sha256_of
 from prepcli.errors import naming
 from prepcli.manifest.sources import Reader, is_gzip, open_bytes
 from prepcli.storage.addresses import is_address

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from prepcli.engine.publishing.output_files import sha256_of
+from prepcli.engine.publishing.hashes import sha256_of
 from prepcli.errors import IncompleteError, UsageError, option
 from prepcli.formats.yaml_text import MAX_BYTES, parse_yaml
 from prepcli.interface.bars import bars_of_others

@@ -20,7 +20,7 @@ from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prepcli.engine.publishing.output_files import sha256_of
+from prepcli.engine.publishing.hashes import sha256_of
 from prepcli.errors import PrepcliError, UsageError, option
 from prepcli.interface.printing import first_line
 from prepcli.models.devices import use_full_float32, use_tf32

@@ -39,6 +39,8 @@ HEAVY = [
     "soxr",
     "yaml",
     "msgspec",
+    "xxhash",
+    "fastcrc",
     "matplotlib",
     "rich",
 ]

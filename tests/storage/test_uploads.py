@@ -1,9 +1,9 @@
 """Uploads in parts: what the client aborts, and what it leaves to the store's lifecycle rule."""
 
-import hashlib
 from pathlib import Path
 
 import pytest
+from xxhash import xxh3_128
 
 from prepcli.engine.publishing.output_files import PublishedFile
 from prepcli.engine.publishing.owned import Noted, note
@@ -92,7 +92,7 @@ def test_an_object_that_appears_after_the_output_was_cleared_is_still_ours(there
     make(overwrite=False)
     whole = there.names("out/")
     workspace = Workspace(out, work_dir=tmp_path / "state")
-    late = Noted({"unit_007.txt": PublishedFile(hashlib.sha256(b"late").hexdigest(), 4)})
+    late = Noted({"unit_007.txt": PublishedFile(4, xxh3_128(b"late").hexdigest())})
     note(workspace, "unit_007", late, workspace.root)
     make()
     call(client.put_object, str(out / "unit_007.txt"), b"late")

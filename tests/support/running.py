@@ -121,7 +121,7 @@ def import_for_workers() -> None:
         if name not in sys.modules:
             with contextlib.suppress(ImportError):
                 importlib.import_module(name)
-    flac.frames_fit(b"fLaC\x80\0\0\0-")  # which makes the tables of checksums
+    flac.frames_fit(b"fLaC\x80\0\0\0-")  # which imports fastcrc
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from prepcli.engine.publishing.hashes import hash_of
 from prepcli.engine.publishing.output_files import HashedFile, PublishedFile
 from prepcli.engine.publishing.owned import Owned, mark, note
 from prepcli.engine.publishing.publish import Marker
@@ -218,7 +219,7 @@ def _rewrite(path: Path, name: str, lines: Iterator[bytes], unit: _Unit | None) 
             files[f"{name}{INDEX_SUFFIX}"] = drafts[index].close()
         with naming(path):
             is_same = {one: one.exists() and filecmp.cmp(one, _draft(one), shallow=False) for one in drafts}
-        if all(is_same.values()) and (marker is None or marker.files[name].sha256 == files[name].sha256):
+        if all(is_same.values()) and (marker is None or not hash_of(path, marker.files[name].hash).differs):
             _old(index).unlink(missing_ok=True)  # of an earlier call that could not remove it
             return False
         known = marker.files if marker is not None else {}

@@ -26,9 +26,9 @@ from prepcli.commands.verify.runs import (
     runs_of,
 )
 from prepcli.commands.verify.shar import text_context_problems, verify_shar_set
-from prepcli.commands.verify.shards import OTHER_BYTES
 from prepcli.commands.verify.tarred import verify_tarred_set
-from prepcli.engine.publishing.output_files import PublishedFile, sha256_of
+from prepcli.engine.publishing.hashes import OTHER_BYTES, hash_of
+from prepcli.engine.publishing.output_files import PublishedFile
 from prepcli.engine.run.status import workspaces_of
 from prepcli.engine.state.plan import StoredPlan
 from prepcli.engine.state.store_output import OutputFiles
@@ -202,12 +202,12 @@ class _Verification:
         self.compared: set[str] = set()
         self.unknown: set[str] = set()  # files of another command, for example, whose OUT.prepcli was removed
 
-    def sha256(self, name: str) -> str | None:
-        """The published SHA-256 of a file, None if it is not known; the caller compares it."""
+    def published_hash(self, name: str) -> str | None:
+        """The published hash of a file, None if it is not known; the caller compares it."""
         self.compared.add(name)
         if name not in self.published and self.found.has(name):
             self.unknown.add(name)
-        return self.published[name].sha256 if name in self.published else None
+        return self.published[name].hash if name in self.published else None
 
 
 def _check_tarred(one: TarredSet, of: _Verification) -> None:
@@ -217,18 +217,18 @@ def _check_tarred(one: TarredSet, of: _Verification) -> None:
         except UsageError as error:
             of.report.problems.append(str(error))
     for part in one.sets:
-        verify_tarred_set(part, of.out, of.sha256, of.num_workers, of.is_finished, of.report)
+        verify_tarred_set(part, of.out, of.published_hash, of.num_workers, of.is_finished, of.report)
 
 
 def _check_shar(one: SharSet, of: _Verification) -> None:
-    verify_shar_set(one, None, of.sha256, of.num_workers, of.report)
+    verify_shar_set(one, None, of.published_hash, of.num_workers, of.report)
     of.report.problems += text_context_problems(of.out, of.runs)
 
 
 def _check_codes(one: CodesSet, of: _Verification) -> None:
     shar = coded_set(of.out, of.work_dir)
     of.coded = shar.folder
-    verify_shar_set(shar, one, of.sha256, of.num_workers, of.report)
+    verify_shar_set(shar, one, of.published_hash, of.num_workers, of.report)
 
 
 _CHECKS: dict[str, Callable[[Any, _Verification], None]] = {
@@ -298,14 +298,14 @@ def check_set(
         if one.kind in _CHECKS:
             _CHECKS[one.kind](one, of)
         else:
-            verify_export(one, of.sha256, num_workers, report)
+            verify_export(one, of.published_hash, num_workers, report)
     for run in runs:
         compare_with_audio(run.workspace, of.coded, num_workers, report)
     for name in manifests:
         if not kinds & {"tarred", "shar"}:
             report.kind = "manifest"
         _add_manifest(out / name, runs, audio_base_dir, num_workers, report)
-    rest = {name: file.sha256 for name, file in published.items() if name not in of.compared}
+    rest = {name: file.hash for name, file in published.items() if name not in of.compared}
     report.problems += _changed(out, rest, num_workers)
     _note_others(of)
     judge_runs(runs, report)
@@ -365,7 +365,7 @@ def _verify_file(path: AnyPath, audio_base_dir: AnyPath | None, num_workers: int
         f"{name}: was published, but is missing" for name in published if not (path.parent / name).exists()
     ]
     _add_manifest(path, runs, audio_base_dir, num_workers, report)
-    report.problems += _changed(path.parent, {name: file.sha256 for name, file in published.items()}, num_workers)
+    report.problems += _changed(path.parent, {name: file.hash for name, file in published.items()}, num_workers)
     report.hashes_known = bool(published)
     for run in runs:
         if path.name in run.files:
@@ -386,19 +386,19 @@ def _add_manifest(
 
 
 def _changed(out: AnyPath, published: dict[str, str], num_workers: int) -> Iterator[str]:
-    """Yield a problem for each existing file in `published` (SHA-256 by name) with other or unreadable content."""
+    """Yield a problem for each existing file in `published` (hashes by name) with other or unreadable content."""
     names = [name for name in published if (out / name).is_file()]
-    digests = map_in_order(_digest, [out / name for name in names], num_workers)
-    for name, digest in zip(names, digests, strict=True):
-        if isinstance(digest, OSError):
-            yield f"{name}: cannot be read: {digest.strerror or digest}"
-        elif digest != published[name]:
+    results = map_in_order(_differs, [(out / name, published[name]) for name in names], num_workers)
+    for name, differs in zip(names, results, strict=True):
+        if isinstance(differs, OSError):
+            yield f"{name}: cannot be read: {differs.strerror or differs}"
+        elif differs:
             yield f"{name}: {OTHER_BYTES}"
 
 
-def _digest(path: AnyPath) -> str | OSError:
+def _differs(file: tuple[AnyPath, str]) -> bool | OSError:
     try:
-        return sha256_of(path)
+        return hash_of(*file).differs
     except OSError as error:
         return error
 

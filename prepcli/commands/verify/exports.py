@@ -1,6 +1,5 @@
 """Checks exports to other toolkits: each part of an export by itself, then all parts together."""
 
-import hashlib
 import importlib.util
 import io
 import json
@@ -16,7 +15,7 @@ from prepcli.audio.probe import probe
 from prepcli.commands.verify.report import VerifyReport
 from prepcli.commands.verify.shards import Hashed, ShardReport, add_shard, check_audio, repeated
 from prepcli.commands.verify.trainer_codes import check_omnivoice, check_qwen, find_omnivoice, find_qwen
-from prepcli.engine.publishing.output_files import sha256_of
+from prepcli.engine.publishing.hashes import ContentHash, hash_of
 from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.audio_names import WENET_FORMATS
@@ -52,7 +51,7 @@ class ListPart:
         name: the name of the list.
         first: the number of the first line, from 1.
         lines: the lines.
-        sha256: for each line, the published digest of its mel; None if it is not known or not needed.
+        published: for each line, the published hash of its mel; None if it is not known or not needed.
         has_mels: whether the lines name mels that the set has, so that they are read and checked.
     """
 
@@ -60,11 +59,11 @@ class ListPart:
     name: str
     first: int
     lines: tuple[str, ...]
-    sha256: tuple[str | None, ...]
+    published: tuple[str | None, ...]
     has_mels: bool
 
 
-def _find_mels(one: MelSet, sha256: Hashed) -> tuple[list[ListPart], list[str]]:
+def _find_mels(one: MelSet, published: Hashed) -> tuple[list[ListPart], list[str]]:
     """The parts of the file lists of a set, to be checked one by one, and a problem for each list that cannot be read.
 
     Raises:
@@ -84,8 +83,8 @@ def _find_mels(one: MelSet, sha256: Hashed) -> tuple[list[ListPart], list[str]]:
         with_mels = one.has_mels and f"_{MEL}_text_" in path.name
         for first in range(0, len(lines), _LINES_AT_ONCE):
             some = tuple(lines[first : first + _LINES_AT_ONCE])
-            digests = tuple(sha256(line.partition(SEPARATOR)[0]) if with_mels else None for line in some)
-            parts.append(ListPart(one.folder, path.name, first + 1, some, digests, with_mels))
+            hashes = tuple(published(line.partition(SEPARATOR)[0]) if with_mels else None for line in some)
+            parts.append(ListPart(one.folder, path.name, first + 1, some, hashes, with_mels))
     return parts, problems
 
 
@@ -98,7 +97,7 @@ def _check_mels(part: ListPart) -> ShardReport:
     report = ShardReport()
     is_mels = f"_{MEL}_text_" in part.name
     paths = []
-    for number, (line, sha256) in enumerate(zip(part.lines, part.sha256, strict=True), start=part.first):
+    for number, (line, published) in enumerate(zip(part.lines, part.published, strict=True), start=part.first):
         where = f"filelists/{part.name}:{number}"
         fields = line.strip().split(SEPARATOR)
         if len(fields) != 2 or not all(fields):
@@ -109,7 +108,7 @@ def _check_mels(part: ListPart) -> ShardReport:
             paths.append(fields[0])
         if part.has_mels:
             report.num_members += 1
-            _check_mel(f"{where}: {fields[0]}", path, sha256, report)
+            _check_mel(f"{where}: {fields[0]}", path, published, report)
         elif not is_mels and not path.is_file():
             report.problems.append(f"{where}: there is no file {path}")
     report.num_lines = len(paths)
@@ -117,7 +116,7 @@ def _check_mels(part: ListPart) -> ShardReport:
     return report
 
 
-def _check_mel(where: str, path: AnyPath, sha256: str | None, report: ShardReport) -> None:
+def _check_mel(where: str, path: AnyPath, published: str | None, report: ShardReport) -> None:
     import torch
 
     try:
@@ -126,7 +125,7 @@ def _check_mel(where: str, path: AnyPath, sha256: str | None, report: ShardRepor
     except Exception as error:  # torch.load raises errors of zip, errors of pickle, and its own
         report.problems.append(f"{where}: cannot be read: {first_line(error)}")
         return
-    report.compare(where, sha256, hashlib.sha256(data).hexdigest())
+    report.compare(where, ContentHash(published, data))
     if not isinstance(mel, torch.Tensor) or mel.dtype != torch.float32 or mel.dim() != 2 or not mel.numel():
         report.problems.append(f"{where}: not a float32 tensor of shape (bands, frames)")
     elif not bool(torch.isfinite(mel).all()):
@@ -134,23 +133,23 @@ def _check_mel(where: str, path: AnyPath, sha256: str | None, report: ShardRepor
 
 
 class CheckedFile(NamedTuple):
-    """A file to check, and its published SHA-256 if that is known."""
+    """A file to check, and its published hash if that is known."""
 
     path: AnyPath
-    sha256: str | None
+    published: str | None
 
 
-def _find_parquet(one: ParquetSet, sha256: Hashed) -> tuple[list[CheckedFile], list[str]]:
+def _find_parquet(one: ParquetSet, published: Hashed) -> tuple[list[CheckedFile], list[str]]:
     """The Parquet files to check, and a problem if their numbers, which begin at 0, have gaps."""
     check_installed()
     found = one.shards
     missing = [file_name(number) for number in range(max(found, default=-1) + 1) if number not in found]
     problems = [f"{', '.join(missing)}: missing; files must be numbered from 0"] if missing else []
-    return [CheckedFile(path, sha256(path.name)) for path in found.values()], problems
+    return [CheckedFile(path, published(path.name)) for path in found.values()], problems
 
 
 def _check_parquet(check: Callable[[Any, AnyPath, ShardReport], None], file: CheckedFile) -> ShardReport:
-    """Compare a Parquet file with its SHA-256, and check its rows; a file that cannot be read is a problem.
+    """Compare a Parquet file with its published hash, and check its rows; a file that cannot be read is a problem.
 
     `check`: checks the rows of the opened file, and adds to the report.
     """
@@ -159,8 +158,8 @@ def _check_parquet(check: Callable[[Any, AnyPath, ShardReport], None], file: Che
 
     report, name = ShardReport(), file.path.name
     try:
-        if file.sha256 is not None:
-            report.compare(name, file.sha256, sha256_of(file.path))
+        if file.published is not None:
+            report.compare(name, hash_of(file.path, file.published))
         with pq.ParquetFile(file.path) as opened:
             check(opened, file.path, report)
     except (pyarrow.ArrowException, OSError) as error:
@@ -201,11 +200,11 @@ def _check_row(where: str, row: dict[str, Any], path: AnyPath, report: ShardRepo
         report.problems.append(f"{where}: duration is {duration:.3f} s, but its audio has {info.duration:.3f} s")
 
 
-def _find_omnilingual(one: OmnilingualSet, sha256: Hashed) -> tuple[list[CheckedFile], list[str]]:
+def _find_omnilingual(one: OmnilingualSet, published: Hashed) -> tuple[list[CheckedFile], list[str]]:
     """The files of all partitions to check, and an empty list of problems: the names of files are not checked."""
     check_installed()
     start = len(f"{one.folder}/")
-    return [CheckedFile(path, sha256(str(path)[start:])) for path in one.shards.values()], []
+    return [CheckedFile(path, published(str(path)[start:])) for path in one.shards.values()], []
 
 
 def _check_omnilingual_rows(opened: Any, path: AnyPath, report: ShardReport) -> None:
@@ -241,7 +240,7 @@ def _check_list(where: str, audio: Any, row: int, size: object, path: AnyPath, r
         report.problems.append(f"{where}: {SIZE} is {size}, but its audio has {info.num_samples} samples")
 
 
-def _find_shards(one: WenetSet, sha256: Hashed) -> tuple[list[CheckedFile], list[str]]:
+def _find_shards(one: WenetSet, published: Hashed) -> tuple[list[CheckedFile], list[str]]:
     """The shards to check, and the problems of `shards.list`.
 
     The list must name all shards of the folder, each once; absolute paths must exist.
@@ -260,7 +259,7 @@ def _find_shards(one: WenetSet, sha256: Hashed) -> tuple[list[CheckedFile], list
     problems += [f"{name}: missing" for name in names if name not in there]
     if len(set(names)) < len(names):
         problems.append(f"{LIST_NAME}: names a shard twice")
-    parts = [CheckedFile(one.folder / name, sha256(name)) for name in dict.fromkeys(names) if name in there]
+    parts = [CheckedFile(one.folder / name, published(name)) for name in dict.fromkeys(names) if name in there]
     return parts, problems
 
 
@@ -270,7 +269,7 @@ def _check_shard(shard: CheckedFile) -> ShardReport:
     name = shard.path.name
     keys: list[str] = []
     text: tuple[str, str] | None = None
-    for member, data in read_members(shard.path, name, shard.sha256, report.problems):
+    for member, data in read_members(shard.path, name, shard.published, report.problems):
         report.num_members += 1
         key, _, suffix = member.name.rpartition(".")
         where = f"{name}: member {member.name}"
@@ -306,7 +305,7 @@ def _decoded(data: bytes, where: str, report: ShardReport) -> str:
         return ""
 
 
-def _find_lines(one: WenetSet, sha256: Hashed) -> tuple[list[Range], list[str]]:
+def _find_lines(one: WenetSet, published: Hashed) -> tuple[list[Range], list[str]]:
     """The data list to check, in parts, and a problem if it is missing."""
     if not one.list.is_file():
         return [], [f"{RAW_LIST_NAME}: missing"]
@@ -379,11 +378,11 @@ a part.
 """
 
 
-def verify_export(one: StoredSet, sha256: Hashed, num_workers: int, report: VerifyReport) -> None:
+def verify_export(one: StoredSet, published: Hashed, num_workers: int, report: VerifyReport) -> None:
     """Check each part of an export, and that ids are unique over all parts."""
     report.kind = one.kind
     find, check = _CHECKS["raw" if isinstance(one, WenetSet) and one.is_raw else one.kind]
-    parts, problems = find(one, sha256)
+    parts, problems = find(one, published)
     ids: list[Hashes] = []
     num_dropped = 0
     mapped = map_in_order if one.kind == "mels" else map_refusing_crashes  # mels need no decoder

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from prepcli.commands.verify.report import VerifyReport
 from prepcli.engine.ledger import part_of
+from prepcli.engine.publishing.hashes import OTHER_BYTES
 from prepcli.engine.publishing.output_files import PublishedFile
 from prepcli.engine.publishing.publish import Marker
 from prepcli.engine.publishing.rejects import commonest, is_asked_for, is_bad
@@ -74,7 +75,7 @@ def judge_runs(runs: Sequence[PublishedRun], report: VerifyReport) -> None:
     """Add a problem to the report if the output has no records, and notes on damaged files and rejected records."""
     if not report.records and not report.problems and not any(run.status.records_out for run in runs):
         report.problems.append(f"empty: {_why_empty(runs)}")
-    if len(runs) == 1 and runs[0].is_finished and any("SHA-256 differs" in problem for problem in report.problems):
+    if len(runs) == 1 and runs[0].is_finished and any(OTHER_BYTES in problem for problem in report.problems):
         again = printable_command(runs[0].plan.run_again(report.out))
         report.notes.append(f"to make a damaged file again, delete it and run the command again: {again}")
     for run in runs:

@@ -5,7 +5,6 @@ in parallel. It silently stops at the end of the shortest file, and does not che
 """
 
 import gzip
-import hashlib
 import posixpath
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +18,7 @@ from prepcli.commands.verify.indexes import index_problems, moved_from
 from prepcli.commands.verify.report import VerifyReport
 from prepcli.commands.verify.runs import PublishedRun
 from prepcli.commands.verify.shards import Hashed, ShardReport, add_shard, aligned_pairs, check_audio, repeated
+from prepcli.engine.publishing.hashes import ContentHash
 from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.errors import UsageError
 from prepcli.formats.codes import CODES_OF
@@ -50,7 +50,7 @@ class _TemporalArray(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class SharFiles:
-    """One shard to check: its cuts, the tar of each field, and the published SHA-256 of each file, if it is known.
+    """One shard to check: its cuts, the tar of each field, and the published hash of each file, if it is known.
 
     `tars`: the tars by field. `codes`: the tars of codes by folder, such as `codes_<name>/target_codes`. `mirror`: the
     folder in which further indexes are looked for, in addition to those next to the data; None if there is none.
@@ -59,18 +59,18 @@ class SharFiles:
     number: int
     cuts: AnyPath
     tars: dict[str, AnyPath]
-    sha256: dict[AnyPath, str] = field(default_factory=dict)
+    published: dict[AnyPath, str] = field(default_factory=dict)
     codes: dict[str, AnyPath] = field(default_factory=dict)
     mirror: AnyPath | None = None
 
 
 def verify_shar_set(
-    shar: SharSet, coded: CodesSet | None, sha256: Hashed, num_workers: int, report: VerifyReport
+    shar: SharSet, coded: CodesSet | None, published: Hashed, num_workers: int, report: VerifyReport
 ) -> None:
     """Check a Shar set; with `coded`, check only that these codes match its cuts."""
     report.kind = "shar"
     try:
-        shards, problems = find_shards(shar, sha256, coded)
+        shards, problems = find_shards(shar, published, coded)
     except UsageError as error:
         report.problems.append(str(error))
         return
@@ -86,11 +86,11 @@ def verify_shar_set(
 
 
 def find_shards(
-    shar: SharSet, sha256: Callable[[str], str | None], coded: CodesSet | None = None
+    shar: SharSet, published: Callable[[str], str | None], coded: CodesSet | None = None
 ) -> tuple[list[SharFiles], list[str]]:
     """The shards to check, and problems with their numbers: every field must have the shards 0 to N - 1.
 
-    `sha256` returns the published digest of a file by its name below the folder of the set, None if it is not known.
+    `published` returns the published hash of a file by its name below the folder of the set, None if it is not known.
     With `coded`, only these codes are checked against the cuts, not the other fields of the set.
     """
     cuts, tars = shar.shards, {} if coded else shar.audio
@@ -113,8 +113,8 @@ def find_shards(
         here = {name: found[number] for name, found in tars.items() if number in found}
         of_codes = {name: found[number] for name, found in codes.items() if number in found}
         files = [(file, shar.folder) for file in (path, *here.values())] + [(file, home) for file in of_codes.values()]
-        digests = {file: sha256(relative(file, root)) for file, root in files}
-        known = {file: digest for file, digest in digests.items() if digest}
+        hashes = {file: published(relative(file, root)) for file, root in files}
+        known = {file: found for file, found in hashes.items() if found}
         shards.append(SharFiles(number, path, here, known, of_codes, home / MIRROR))
     return shards, problems
 
@@ -132,7 +132,7 @@ def _check_shard(files: SharFiles) -> ShardReport:
     audio_of = {codes: audio for audio, codes in CODES_OF.items()}
     for name, tar in files.codes.items():
         where, lengths = f"{name}/{tar.name}", seconds.get(audio_of[tar.parent.name], [])
-        for pair, at in aligned_pairs(where, tar, files.sha256.get(tar), "array", ids, files.cuts.name, report):
+        for pair, at in aligned_pairs(where, tar, files.published.get(tar), "array", ids, files.cuts.name, report):
             if not pair.is_placeholder:
                 length = lengths[at] if at is not None and at < len(lengths) else None
                 _check_array(f"{where}: {pair.name}", pair, length, report)
@@ -149,7 +149,7 @@ def _check_cuts(files: SharFiles, report: ShardReport) -> list[CutLine]:
     cuts: list[CutLine] = []
     try:
         data = files.cuts.read_bytes()
-        report.compare(name, files.sha256.get(files.cuts), hashlib.sha256(data).hexdigest())
+        report.compare(name, ContentHash(files.published.get(files.cuts), data))
         text = gzip.decompress(data) if files.cuts.suffix == ".gz" else data
     except (OSError, EOFError, zlib.error) as error:
         report.problems.append(f"{name}: cannot be read: {error}")
@@ -177,8 +177,8 @@ def _check_field(
 ) -> list[float | None]:
     """Check the recordings in the tar of a field; returns the seconds of each recording, None if they are not known."""
     where, ids = f"{name}/{tar.name}", [cut.id for cut in cuts]
-    sha256, seconds = files.sha256.get(tar), list[float | None]()
-    for pair, at in aligned_pairs(where, tar, sha256, "recording", ids, files.cuts.name, report):
+    published, seconds = files.published.get(tar), list[float | None]()
+    for pair, at in aligned_pairs(where, tar, published, "recording", ids, files.cuts.name, report):
         cut = cuts[at] if name == TARGET and at is not None else None
         seconds.append(_check_recording(tar, where, pair, cut, report))
     return seconds

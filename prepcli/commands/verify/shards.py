@@ -10,6 +10,7 @@ from prepcli.audio.check import check_decoded
 from prepcli.audio.info import AudioInfo
 from prepcli.audio.probe import probe_bytes
 from prepcli.commands.verify.report import VerifyReport
+from prepcli.engine.publishing.hashes import OTHER_BYTES, ContentHash
 from prepcli.errors import RecordRejected
 from prepcli.formats.pairs import Pair, read_pairs
 from prepcli.gate import RATE_FIELDS, check_rate
@@ -19,12 +20,11 @@ from prepcli.processes.in_hand import take_in_hand
 from prepcli.storage.paths import AnyPath
 
 Hashed = Callable[[str], str | None]
-"""A function that returns the published SHA-256 of a file, or None if it is not known.
+"""A function that returns the published hash of a file (`ContentHash`), or None if it is not known.
 
 Its argument is the name of the file below OUT. The function counts the file as compared, so the caller must compare the
-SHA-256 with the content of the file.
+hash with the content of the file.
 """
-OTHER_BYTES = "not the bytes that were published (SHA-256 differs)"
 
 
 @dataclass(slots=True)
@@ -48,9 +48,9 @@ class ShardReport:
         hashes = [line_hash(id.encode("utf-8", "surrogatepass")) for id in ids]
         self.id_hashes = np.array(hashes, np.uint64)
 
-    def compare(self, where: str, sha256: str | None, found: str) -> None:
-        """Add a problem if the SHA-256 of a file, `found`, is not the published one, `sha256` (None: not known)."""
-        if sha256 not in (None, found):
+    def compare(self, where: str, content: ContentHash) -> None:
+        """Add a problem if the hash of a file is not the published one."""
+        if content.differs:
             self.problems.append(f"{where}: {OTHER_BYTES}")
 
 
@@ -91,7 +91,7 @@ def check_rates(record: Record, rate: int) -> None:
 
 
 def aligned_pairs(
-    where: str, tar: AnyPath, sha256: str | None, kind: str, ids: Sequence[str], cuts: str, report: ShardReport
+    where: str, tar: AnyPath, published: str | None, kind: str, ids: Sequence[str], cuts: str, report: ShardReport
 ) -> Iterator[tuple[Pair, int | None]]:
     """Yield the items of a tar, each with the number of its cut (from 0). Checks that item and cut have the same id.
 
@@ -101,14 +101,14 @@ def aligned_pairs(
     Args:
         where: the name of the tar in messages.
         tar: the tar.
-        sha256: its published SHA-256; None if that is not known.
+        published: its published hash; None if that is not known.
         kind: the word for an item in messages, in the singular.
         ids: the ids of the cuts.
         cuts: the name of the file of the cuts.
         report: counts the items, and gets the problems.
     """
     count, aligned = 0, True
-    for pair in read_pairs(tar, where, sha256, report.problems):
+    for pair in read_pairs(tar, where, published, report.problems):
         has_cut = count < len(ids)
         if has_cut and aligned and pair.cut_id != ids[count]:
             aligned = False  # later items are not aligned either

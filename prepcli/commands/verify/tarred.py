@@ -1,6 +1,5 @@
 """Checks the shards, manifests, indexes and metadata of a tarred data set, at least as strictly as any loader."""
 
-import hashlib
 import re
 import shlex
 import tarfile
@@ -16,6 +15,7 @@ from prepcli.audio.limits import SAME_SECONDS
 from prepcli.commands.verify.indexes import index_problems
 from prepcli.commands.verify.report import VerifyReport
 from prepcli.commands.verify.shards import Hashed, ShardReport, add_shard, check_audio, check_rates, line_hash
+from prepcli.engine.publishing.hashes import ContentHash
 from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.engine.state.work_folder import undone_versions
 from prepcli.errors import RecordRejected, UsageError, option
@@ -52,8 +52,8 @@ class ShardFiles:
         number: the number of the shard.
         tar: its tar; None for a set without tars.
         manifest: the file with its lines; None if they are not written yet, and only the tar is checked.
-        tar_sha256: the published digest of the tar, if it is known.
-        manifest_sha256: the published digest of the manifest, if it is known.
+        tar_hash: the published hash of the tar, if it is known.
+        manifest_hash: the published hash of the manifest, if it is known.
         whole: the name of the manifest over all shards, if the set has no manifest per shard; `manifest` is then a
             temporary file with the lines of this shard.
     """
@@ -61,8 +61,8 @@ class ShardFiles:
     number: int
     tar: AnyPath | None
     manifest: AnyPath | None
-    tar_sha256: str | None = None
-    manifest_sha256: str | None = None
+    tar_hash: str | None = None
+    manifest_hash: str | None = None
     whole: str | None = None
 
     def line(self, number: int) -> str:
@@ -91,7 +91,7 @@ def _check_tar(files: ShardFiles, report: ShardReport) -> Members | None:
     assert files.tar is not None
     members: Members = {}
     name = files.tar.name
-    for member, data in read_members(files.tar, name, files.tar_sha256, report.problems):
+    for member, data in read_members(files.tar, name, files.tar_hash, report.problems):
         _check_member(files.tar, member, data, members, report)
     report.num_members = len(members)
     return members if files.tar.is_file() else None
@@ -120,11 +120,11 @@ def _check_member(tar: AnyPath, member: tarfile.TarInfo, data: bytes, members: M
 
 def _check_manifest(manifest: AnyPath, files: ShardFiles, members: Members | None, report: ShardReport) -> None:
     name = files.whole or manifest.name
-    digest = hashlib.sha256()
+    content = ContentHash(files.manifest_hash)
     seen: set[str] = set()
     try:
         for number, line in enumerate(_lines_of(manifest), start=1):
-            digest.update(line)
+            content.update(line)
             report.num_lines += 1
             report.lines_digest += line_hash(line)
             where = files.line(number)
@@ -147,7 +147,7 @@ def _check_manifest(manifest: AnyPath, files: ShardFiles, members: Members | Non
     except OSError as error:
         report.problems.append(f"{name}: cannot be read: {error.strerror or error}")
         return
-    report.compare(name, files.manifest_sha256, digest.hexdigest())
+    report.compare(name, content)
     for member in [member for member in members or {} if member not in seen]:
         report.problems.append(f"{TAR_NAME.format(files.number)}: member {member} has no line in {name}")
 
@@ -234,14 +234,14 @@ def split_manifest(whole: AnyPath, scratch: Path, shards: Iterable[int]) -> dict
 
 
 def verify_tarred_set(
-    one: TarredSet, out: AnyPath, sha256_in: Hashed, num_workers: int, is_finished: bool, report: VerifyReport
+    one: TarredSet, out: AnyPath, published_in: Hashed, num_workers: int, is_finished: bool, report: VerifyReport
 ) -> None:
     """Check a tarred set; if its run has not ended, only the existing shards."""
     folder = one.folder
     prefix = "" if folder == out else f"{relative(folder, out)}/"
 
-    def sha256(name: str) -> str | None:
-        return sha256_in(prefix + name)
+    def published(name: str) -> str | None:
+        return published_in(prefix + name)
 
     whole = one.whole
     config = _dataset_config(folder, one.version, prefix, report) if is_finished or whole.is_file() else {}
@@ -275,8 +275,8 @@ def verify_tarred_set(
                 number,
                 folder / TAR_NAME.format(number) if with_tars else None,
                 manifests.get(number),
-                sha256(TAR_NAME.format(number)),
-                sha256(SHARD_MANIFEST_NAME.format(number)) if shard_manifests else None,
+                published(TAR_NAME.format(number)),
+                published(SHARD_MANIFEST_NAME.format(number)) if shard_manifests else None,
                 None if shard_manifests else whole.name,
             )
             for number in found

@@ -1,6 +1,5 @@
 """Checks the exports of codes for two trainers: tars and labels for OmniVoice, JSON lines for Qwen3-TTS."""
 
-import hashlib
 import json
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -9,6 +8,7 @@ import numpy as np
 
 from prepcli.audio.probe import probe
 from prepcli.commands.verify.shards import Hashed, ShardReport
+from prepcli.engine.publishing.hashes import ContentHash
 from prepcli.errors import RecordRejected
 from prepcli.formats import qwen3_tts
 from prepcli.formats.npy import read_npy
@@ -26,19 +26,19 @@ class OmnivoiceShard(NamedTuple):
         codes: the tar with the arrays of codes.
         labels: the file of labels.
         num_records: number of records, from the list.
-        sha256: the published SHA-256 of `codes` and of `labels`; None if it is not known.
+        published: the published hashes of `codes` and of `labels`; None if not known.
     """
 
     codes: AnyPath
     labels: AnyPath
     num_records: int
-    sha256: tuple[str | None, str | None]
+    published: tuple[str | None, str | None]
 
 
-def find_omnivoice(one: OmnivoiceSet, sha256: Hashed) -> tuple[list[OmnivoiceShard], list[str]]:
+def find_omnivoice(one: OmnivoiceSet, published: Hashed) -> tuple[list[OmnivoiceShard], list[str]]:
     """The shards that the list of the set names, and the problems of the list.
 
-    The list must name all tars of the folder, by paths that exist. `sha256` returns the published hash of a file.
+    The list must name all tars of the folder, by paths that exist. `published` returns the published hash of a file.
     """
     try:
         lines = read_list(one.list)
@@ -51,7 +51,8 @@ def find_omnivoice(one: OmnivoiceSet, sha256: Hashed) -> tuple[list[OmnivoiceSha
             problems.append(f"{LIST_NAME}:{number}: there is no file {missing[0]}; has the directory been moved?")
             continue
         names = (f"audios/{line.codes.name}", f"txts/{line.labels.name}")
-        shards.append(OmnivoiceShard(line.codes, line.labels, line.num_records, (sha256(names[0]), sha256(names[1]))))
+        hashes = (published(names[0]), published(names[1]))
+        shards.append(OmnivoiceShard(line.codes, line.labels, line.num_records, hashes))
     named = {line.codes.name for line in lines}
     problems += [f"audios/{path.name}: is not in {LIST_NAME}" for path in one.shards.values() if path.name not in named]
     return shards, problems
@@ -63,7 +64,7 @@ def check_omnivoice(shard: OmnivoiceShard) -> ShardReport:
     name = f"audios/{shard.codes.name}"
     labels = _labels(shard, report)
     ids = []
-    for member, data in read_members(shard.codes, name, shard.sha256[0], report.problems):
+    for member, data in read_members(shard.codes, name, shard.published[0], report.problems):
         report.num_members += 1
         id, _, suffix = member.name.partition(".")
         ids.append(id)
@@ -95,7 +96,7 @@ def _labels(shard: OmnivoiceShard, report: ShardReport) -> dict[str, dict[str, A
     """The labels of a shard by their ids; lines that are not labels become problems of the report."""
     name = f"txts/{shard.labels.name}"
     data = shard.labels.read_bytes()
-    report.compare(name, shard.sha256[1], hashlib.sha256(data).hexdigest())
+    report.compare(name, ContentHash(shard.published[1], data))
     found: dict[str, dict[str, Any]] = {}
     for number, line in enumerate(data.splitlines(), start=1):
         try:
@@ -108,7 +109,7 @@ def _labels(shard: OmnivoiceShard, report: ShardReport) -> dict[str, dict[str, A
     return found
 
 
-def find_qwen(one: QwenSet, sha256: Hashed) -> tuple[list[Range], list[str]]:
+def find_qwen(one: QwenSet, published: Hashed) -> tuple[list[Range], list[str]]:
     """The files to check, in parts, and an empty list of problems: the names of files are not checked."""
     return [part for path in one.files() for part in ranges_of(str(path), path.stat().st_size)], []
 

@@ -1,17 +1,17 @@
 """Files of a unit that are being written: on a file system, or as uploads to an object store."""
 
-import hashlib
 import os
 from io import FileIO
 from pathlib import Path
 
 import msgspec
+from xxhash import xxh3_128
 
+from prepcli.engine.publishing.hashes import XXH3
 from prepcli.engine.state.in_the_way import naming_what_is_in_the_way
 from prepcli.errors import naming
 from prepcli.storage import client
 from prepcli.storage.access import call
-from prepcli.storage.paths import AnyPath, blocks_of
 
 WRITEBACK_BYTES = 4 << 20
 """Bytes of a file that may wait in the page cache before writeback is started."""
@@ -29,30 +29,29 @@ class PublishedFile(msgspec.Struct, frozen=True, omit_defaults=True):
     prepcli removes or replaces a published file only if the file still matches its record.
 
     Attributes:
-        sha256: the SHA-256 (hex) of the content.
         num_bytes: the size.
+        xxh3: the XXH3 (128 bits, hex) of the content.
+        sha256: in place of `xxh3`, the SHA-256 (hex) of the content, if version 0.3 of prepcli published the file.
         etag: in a store, the store's identifier of the content.
         mtime_ns: on a file system, the time of the last change; 0 if an earlier version of prepcli published the file.
         foreign: whether the file already existed with this content, so that the unit did not publish it.
     """
 
-    sha256: str
     num_bytes: int
+    xxh3: str = ""
+    sha256: str = ""
     etag: str = ""
     mtime_ns: int = 0
     foreign: bool = False
 
-
-def sha256_of(path: AnyPath) -> str:
-    """The SHA-256 of a file, in the form of `PublishedFile.sha256`."""
-    digest = hashlib.sha256()
-    for block in blocks_of(path):
-        digest.update(block)
-    return digest.hexdigest()
+    @property
+    def hash(self) -> str:
+        """The published hash, which also shows its kind (`ContentHash`)."""
+        return XXH3 + self.xxh3 if self.xxh3 else self.sha256
 
 
 class HashedFile:
-    """A file being written; SHA-256 and size are computed during writing, so that the file is not read again.
+    """A file being written; its hash and size are computed during writing, so that the file is not read again.
 
     The file is written at `path`; only `publish` changes `target`, by renaming the complete file.
     """
@@ -61,7 +60,7 @@ class HashedFile:
         """`target`: the final name; None if the file is in a folder that is renamed."""
         self._path, self._target = path, target or path
         self._file: FileIO = path.open("wb", buffering=0)
-        self._hash = hashlib.sha256()
+        self._hash = xxh3_128()
         self._waiting: list[bytes | memoryview] = []
         self._num_written = 0
         self._begun = 0
@@ -113,7 +112,7 @@ class HashedFile:
         if self._begun or was_released:
             write_back(self._file.fileno())
         self._file.close()
-        self._published = PublishedFile(self._hash.hexdigest(), self.num_bytes, mtime_ns=mtime_ns)
+        self._published = PublishedFile(self.num_bytes, self._hash.hexdigest(), mtime_ns=mtime_ns)
         return self._published
 
     def publish(self) -> str:
@@ -132,7 +131,7 @@ class UploadedFile:
     def __init__(self, address: str) -> None:
         self._address = address
         self._upload: int | None = None  # the number of the upload in parts
-        self._hash = hashlib.sha256()
+        self._hash = xxh3_128()
         self._waiting: list[bytes | memoryview] = []
         self._num_waiting = 0
         self.num_bytes = 0
@@ -160,7 +159,7 @@ class UploadedFile:
         """
         if self._upload is not None and self._waiting:
             self._send()
-        return PublishedFile(self._hash.hexdigest(), self.num_bytes)
+        return PublishedFile(self.num_bytes, self._hash.hexdigest())
 
     def publish(self) -> str:
         """Complete the upload: the object appears, or replaces an earlier object. Returns its ETag."""

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import msgspec
 
-from prepcli.engine.publishing.output_files import PublishedFile, sha256_of
+from prepcli.engine.publishing.hashes import XXH3, hash_of, sha256_of
+from prepcli.engine.publishing.output_files import PublishedFile
 from prepcli.engine.state.workspace import Workspace, atomic_file, read_document, write_json
 from prepcli.errors import UsageError, same_command
 from prepcli.interface.calls import tell
@@ -257,19 +258,21 @@ def is_as_published(state: State, records: Iterable[PublishedFile]) -> bool:
 def has_content(path: AnyPath, state: State, records: Iterable[PublishedFile]) -> bool:
     """Whether a file in this state has the content of one of the records; reads it if its size fits."""
     size = state.num_bytes if isinstance(state, ObjectInfo) else state.st_size
-    digests = {file.sha256 for file in records if file.num_bytes == size}
-    return bool(digests) and (isinstance(state, ObjectInfo) or _is_plain(state)) and _digest(path, state) in digests
+    hashes = {file.hash for file in records if file.num_bytes == size}
+    is_readable = isinstance(state, ObjectInfo) or _is_plain(state)
+    return is_readable and any(_hash(path, state, published) == published for published in hashes)
 
 
-def _digest(path: AnyPath, state: State) -> str:
-    """The SHA-256 (hex) of a file in this state; cached, so that the file is read only once."""
-    key = path, state.etag if isinstance(state, ObjectInfo) else f"{state.st_size}.{state.st_mtime_ns}"
-    if key not in _digests:
-        _digests[key] = sha256_of(path)
-    return _digests[key]
+def _hash(path: AnyPath, state: State, published: str) -> str:
+    """The hash of a file in this state, of the kind of `published`; cached, so that the file is read once per kind."""
+    version = state.etag if isinstance(state, ObjectInfo) else f"{state.st_size}.{state.st_mtime_ns}"
+    key = path, version, published.startswith(XXH3)
+    if key not in _hashes:
+        _hashes[key] = hash_of(path, published).text
+    return _hashes[key]
 
 
-_digests: dict[tuple[AnyPath, str], str] = {}
+_hashes: dict[tuple[AnyPath, str, bool], str] = {}
 
 
 def _is_plain(state: os.stat_result) -> bool:

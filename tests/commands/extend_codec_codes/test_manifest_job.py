@@ -363,7 +363,7 @@ def test_verify_finds_damaged_codes(
     assert checked.code == 1
     problems = [problem for problem in checked.json["problems"] if problem.startswith(f"{NAME}:1:")]
     assert words in problems[0]
-    assert any("SHA-256 differs" in problem or "missing" in problem for problem in checked.json["problems"])
+    assert any("its hash differs" in problem or "missing" in problem for problem in checked.json["problems"])
 
 
 def encoded(corpus: Path, extend: Extend, *options: object) -> Path:
@@ -401,7 +401,7 @@ def test_verify_of_the_manifest_compares_the_codes_that_it_names(corpus: Path, e
     out = encoded(corpus, extend)
     first, second = (Path(line[TARGET]) for line in read_lines(out / NAME)[:2])
     shutil.copyfile(first, second)
-    expected = f"{second.relative_to(out)}: not the bytes that were published (SHA-256 differs)"
+    expected = f"{second.relative_to(out)}: not the bytes that were published (its hash differs)"
     for named in (out, out / NAME):
         assert expected in prepcli("verify", named, "--json").json["problems"]
 

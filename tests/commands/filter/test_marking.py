@@ -12,6 +12,7 @@ import pytest
 from prepcli.commands.filter.marking import only_one
 from prepcli.formats.indexes import index_problem
 from tests.conftest import SHORT_CORPUS, make_set, read_lines, tree, write_lines
+from tests.support.old_records import record_as_0_3
 from tests.support.running import prepcli
 
 LONG = ("--drop", "duration > quantile(duration, 0.5)")
@@ -75,6 +76,21 @@ def test_later_runs_find_the_set_as_they_made_it(tmp_path: Path) -> None:
     assert_as_published(one)
     assert prepcli("manifest-to-tarred", "--undo-concat", one).code == 0
     assert_as_published(one)
+
+
+def test_a_set_of_version_0_3_is_marked(tmp_path: Path) -> None:
+    """Its records have SHA-256; those of the marked files get the new hash."""
+    one = set_of(tmp_path)
+    record_as_0_3(one)
+    assert mark(one, *LONG)["status"] == "done"
+    assert_as_published(one)
+    marked = tree(one)
+    record_as_0_3(one)
+    before = tree(tmp_path)
+    assert mark(one, *LONG)["status"] == "nothing_to_do"
+    assert tree(tmp_path) == before
+    assert prepcli("manifest-to-tarred", SHORT_CORPUS / "manifest.json", one, "--num-shards", 2).code == 0
+    assert tree(one) == marked
 
 
 def test_marks_of_others_stay_and_unusual_lines_are_marked(tmp_path: Path) -> None:

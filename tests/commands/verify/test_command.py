@@ -8,12 +8,15 @@ import pytest
 
 from prepcli.audio import probe as probing
 from prepcli.commands.verify import shards
+from prepcli.engine.publishing.hashes import OTHER_BYTES
 from tests.conftest import SHORT_CORPUS, read_lines, write_lines
 from tests.engine.run.test_crashes import die
 from tests.support.audio_files import write_short_corpus
+from tests.support.old_records import record_as_0_3
 from tests.support.running import prepcli
 from tests.support.shar_sets import make, members, with_contexts
 from tests.support.tools import slow
+from tests.support.toy_codec import use_toy_codec
 
 
 @pytest.mark.parametrize("options", [[], ["--no-shard-manifests"]])
@@ -121,3 +124,57 @@ def test_records_of_an_export(kind: str, tmp_path: Path, monkeypatch: pytest.Mon
     (problem,) = checked.json["problems"]
     assert "has crashed the decoder twice" in problem
     assert checked.json["records"] == 48
+
+
+KINDS: dict[str, tuple[object, ...]] = {
+    "manifest-to-tarred": ("--num-shards", 2),
+    "manifest-to-tarred --no-shard-manifests": ("--num-shards", 2),
+    "manifest-to-shar": ("--shard-size", 4),
+    "manifest-to-wenet": ("--shard-size", 4),
+    "manifest-to-wenet --raw": (),
+    "manifest-to-parquet": ("--shard-size", 4),
+    "manifest-to-mels": ("--devices", "cpu"),
+    "extend-codec-codes --output-form omnivoice": ("--codec-model", "toy8", "--shard-size", 4, "--devices", "cpu"),
+}
+
+
+def flip_a_bit(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("records", ["sha256", slow("xxh3")])
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.torch] * ("mels" in kind or "codec" in kind)) for kind in KINDS]
+)
+def test_a_changed_bit_in_every_published_file(
+    kind: str, records: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is found by the hash of the record, which is a SHA-256 in sets of version 0.3."""
+    command, *options = kind.split()
+    if command == "manifest-to-parquet":
+        pytest.importorskip("pyarrow")
+    if command == "extend-codec-codes":
+        use_toy_codec(monkeypatch.setattr)
+        options += ["--output-dir", str(tmp_path / "out")]
+    else:
+        options.insert(0, str(tmp_path / "out"))
+    lines = [
+        {**line, "audio_filepath": str(SHORT_CORPUS / line["audio_filepath"])}
+        for line in read_lines(SHORT_CORPUS / "manifest.json")[:8]
+    ]
+    manifest, out = write_lines(tmp_path / "m.json", lines), tmp_path / "out"
+    made = prepcli(command, manifest, *options, *KINDS[kind])
+    assert made.code == 0, made.err
+    if records == "sha256":
+        record_as_0_3(out)
+    checked = prepcli("verify", out, "--json")
+    assert (checked.code, checked.json["hashes_known"]) == (0, True), checked.out
+    for path in sorted(path for path in out.rglob("*") if path.is_file()):
+        flip_a_bit(path)
+        found = prepcli("verify", out, "--json").json["problems"]
+        assert any(problem.endswith(f"{path.name}: {OTHER_BYTES}") for problem in found), (path, found)
+        flip_a_bit(path)
+    assert prepcli("verify", out).code == 0

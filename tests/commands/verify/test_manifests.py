@@ -1,12 +1,12 @@
 """verify of manifests, also those with contexts; and nothing that is empty or no data set is called ok."""
 
-import hashlib
 import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from xxhash import xxh3_128
 
 from prepcli.engine.publishing.output_files import PublishedFile
 from prepcli.engine.publishing.publish import Marker
@@ -44,7 +44,7 @@ def remember(workspace: Workspace, command: str, name: str, source: Path, **sett
     plan = StoredPlan(command, "d", options, inputs, count, 0, {}, 1.0, command, str(source.parent), format=PLAN_FORMAT)
     plan.writes_file = workspace.root.name == f"{name}.prepcli"
     write_json(workspace.plan_file, plan)
-    published = PublishedFile(hashlib.sha256(data).hexdigest(), len(data))
+    published = PublishedFile(len(data), xxh3_128(data).hexdigest())
     marker = Marker(FINISH_UNIT.id, "d", 0, {}, 0.0, {name: published}, {}, 0.0)
     write_json(workspace.done / f"{FINISH_UNIT.id}.json", marker)
     report = Report(command, "done", str(folder), count, count, 0, {}, 0, 0, 0, 1.0, 1, "d")
@@ -146,7 +146,7 @@ def test_voices_as_the_run_has_grouped_them(lines: Lines, tmp_path: Path) -> Non
 def test_a_changed_and_an_unfinished_context_manifest(lines: Lines, tmp_path: Path) -> None:
     out = write_context(tmp_path / "context", lines)
     write_lines(out / NAME, lines[:-1])
-    assert problems(out) == [f"{NAME}: not the bytes that were published (SHA-256 differs)"]
+    assert problems(out) == [f"{NAME}: not the bytes that were published (its hash differs)"]
     assert problems(out / NAME) == problems(out)
     (tmp_path / "context.prepcli/report.json").unlink()
     (tmp_path / "context.prepcli/done/finish.json").unlink()
@@ -186,7 +186,7 @@ def test_the_records_of_a_manifest_beside_it(corpus: Path) -> None:
     report.write_text(report.read_text().replace('"done"', '"too_many_rejects"'))
     assert "more than --max-rejects allows" in prepcli("verify", manifest).out
     write_lines(manifest, read_lines(manifest)[1:])
-    assert problems(manifest) == ["manifest.json: not the bytes that were published (SHA-256 differs)"]
+    assert problems(manifest) == ["manifest.json: not the bytes that were published (its hash differs)"]
     report.unlink()
     manifest.with_name("manifest.json.prepcli").joinpath("done/finish.json").unlink()
     assert "the run is not finished" in problems(manifest)[0]

@@ -48,7 +48,7 @@ def test_changed_files_of_the_last_step(
     assert (out / name).read_bytes() != before
     done = prepcli("verify", out, "--json")
     assert done.code == 1
-    assert done.json["problems"] == [f"{name}: not the bytes that were published (SHA-256 differs)"]
+    assert done.json["problems"] == [f"{name}: not the bytes that were published (its hash differs)"]
 
 
 def test_a_later_version_that_is_unfinished(whole: Path, tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Files of a unit: what is collected before it is written, short writes, buffers that change, and flushes."""
 
-import hashlib
 import os
 from collections.abc import Callable, Sequence
 from io import FileIO
@@ -9,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from prepcli.engine.publishing.hashes import ContentHash
 from prepcli.engine.publishing.output_files import MAX_PARTS, WRITTEN_BYTES, HashedFile
 
 
@@ -28,7 +28,7 @@ def write_pieces(path: Path) -> bytes:
     file.write(b"the end")
     expected += b"the end"
     done = file.close()
-    assert (done.num_bytes, done.sha256) == (len(expected), hashlib.sha256(expected).hexdigest())
+    assert (done.num_bytes, done.hash) == (len(expected), ContentHash(data=bytes(expected)).text)
     return bytes(expected)
 
 

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from prepcli.engine.publishing.owned import Owned, set_aside, write_editable
-from prepcli.engine.publishing.publish import Marker, UnitWriter
+from prepcli.engine.publishing.publish import UnitWriter
 from prepcli.engine.publishing.rejects import Budget
 from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.run import run_job
@@ -22,6 +22,7 @@ from prepcli.engine.state.workspace import Workspace, atomic_file, write_json
 from prepcli.errors import PrepcliError, UsageError
 from tests.conftest import SHORT_CORPUS, read_lines, tree
 from tests.engine.toy import ToyJob
+from tests.support.old_records import record_as_0_3
 from tests.support.running import Outcome, prepcli
 
 MANIFEST = SHORT_CORPUS / "manifest.json"
@@ -204,14 +205,11 @@ def test_a_kill_between_publishing_and_marking_leaves_no_file_without_owner(
 
 @pytest.mark.parametrize("field", ["mtime_ns", "all"])
 def test_records_of_an_earlier_version(field: str, tmp_path: Path) -> None:
-    """It noted no times: then the content decides. What it has not marked, because it was killed, stays."""
+    """It noted SHA-256 and no times: then the content decides. What it has not marked, because it was killed, stays."""
     out = tmp_path / "out"
     run_job(ToyJob(out, num_units=4), Workspace(out), OPTIONS)
     workspace = Workspace(out)
-    for path in workspace.done.iterdir():
-        marker = msgspec.json.decode(path.read_bytes(), type=Marker)
-        files = {name: msgspec.structs.replace(file, mtime_ns=0) for name, file in marker.files.items()}
-        write_json(path, msgspec.structs.replace(marker, files=files))
+    record_as_0_3(out, mtime_ns=0)
     if field == "all":
         (workspace.done / "unit_001.json").unlink()
     assert run_job(ToyJob(out, num_units=4), Workspace(out), OPTIONS).status == (
@@ -261,12 +259,15 @@ def copy_over(path: Path) -> None:
     shutil.copyfile(shutil.copyfile(path, path.with_name("copy")), path)
 
 
+@pytest.mark.parametrize("records", ["xxh3", "sha256"])
 @pytest.mark.parametrize("change", [append, replace_by_link, protect, copy_over])
-def test_a_file_of_ours_that_has_changed(change: Callable[[Path], None], tmp_path: Path) -> None:
+def test_a_file_of_ours_that_has_changed(change: Callable[[Path], None], records: str, tmp_path: Path) -> None:
     """`--overwrite` does not remove it; a unit that is done again moves it aside."""
     out, whole = tmp_path / "out", tmp_path / "whole"
     run_job(ToyJob(out), Workspace(out), OPTIONS)
     run_job(ToyJob(whole, seed=1), Workspace(whole), OPTIONS)
+    if records == "sha256":
+        record_as_0_3(out)
     change(out / "unit_002.txt")
     before = tree(out)
     again = replace(OPTIONS, overwrite=True)
