@@ -190,9 +190,10 @@ def frames_fit(data: bytes) -> bool:
         return False
     frames = np.frombuffer(data, np.uint8, end - start, start)
     folded = np.zeros(_CRC_PERIOD + 1, np.uint8)  # 8 rows of 4096 bytes; the first byte is 0
-    for to in range(len(frames), 0, -_CRC_PERIOD):
-        block = frames[max(to - _CRC_PERIOD, 0) : to]
-        folded[len(folded) - len(block) :] ^= block
+    first = len(frames) % _CRC_PERIOD
+    if first < len(frames):
+        np.bitwise_xor.reduce(frames[first:].reshape(-1, _CRC_PERIOD), axis=0, out=folded[1:])
+    folded[len(folded) - first :] ^= frames[:first]
     # A row is 32,768 bits above the next row, and x^32768 = x: it is added to the next row, one bit higher.
     rows = np.multiply(folded.reshape(8, -1), _row_factors(), dtype=np.uint16)
     row = np.bitwise_xor.reduce(rows, axis=0)

@@ -135,8 +135,11 @@ def read_whole(source: AudioSource, name: str) -> bytes:
     if is_address(source):
         with _stored(str(source), name) as stored:
             return stored.everything()
-    with _opened_file(source, name) as file:
-        return file.everything()
+    fd = open_file(source, name)
+    try:
+        return FileSource(fd, regular_size(fd, name), name).everything()
+    finally:
+        os.close(fd)
 
 
 def _read_part(source: ByteRange, name: str) -> bytes:

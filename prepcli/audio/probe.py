@@ -87,7 +87,7 @@ def plain_wav_seconds(path: str) -> float | None:
         None for all other files, and for a name without `.wav`, or a file that is missing: `probe` returns their
         properties or rejects them.
     """
-    if path[-4:].lower() != ".wav":
+    if path[-4:] not in (".wav", ".WAV"):
         return None
     try:
         file = os.open(path, READING)
