@@ -127,21 +127,21 @@ def is_one_stream(source: Source, head: bytes, info: StreamInfo, num_samples: in
         info: its STREAMINFO.
         num_samples: the number of the sample after its last frame.
     """
-    start = 4
+    start, known = 4, len(head) - 4
     for _ in range(_MAX_BLOCKS):
-        block = head[start : start + 4] if start + 4 <= len(head) else source.read(start, 4)
+        block = head[start : start + 4] if start <= known else source.read(start, 4)
         start += 4 + int.from_bytes(block[1:], "big")
         if len(block) < 4 or block[0] & 0x80:
             break
-    first = head[start : start + 5] if start + 5 <= len(head) else source.read(start, 5)
+    first = head[start : start + 5] if start < known else source.read(start, 5)
     if first[:2] not in _SYNC_CODES or first[4:] != b"\0":
         return False
+    if first[1] & 1:  # a stream of variable block size has no number of frames
+        return True
     size = info.block_size
     largest = info.max_frame_bytes or size * info.num_channels * info.bits // 8 + _MAX_HEADER_BYTES
     audio, num_frames = source.size - start, -(-num_samples // size) if size else 0
-    if first[1] & 1:  # a stream of variable block size has no number of frames
-        return True
-    if audio > largest * max(num_frames, 1) + _TAG_BYTES:
+    if audio > largest * (num_frames or 1) + _TAG_BYTES:
         return False
     if audio <= 2 * largest or not is_near(source):
         return True
@@ -151,8 +151,8 @@ def is_one_stream(source: Source, head: bytes, info: StreamInfo, num_samples: in
     if at < 0:
         return False
     frame, _ = _coded_number(part[at + 4 : at + 11])
-    before, after = middle + at - start, source.size - middle - at - _TAG_BYTES
-    return frame * largest >= before and (num_frames - frame) * largest >= after
+    before = middle + at - start
+    return frame * largest >= before and (num_frames - frame) * largest >= audio - before - _TAG_BYTES
 
 
 def _coded_number(data: bytes) -> tuple[int, int]:

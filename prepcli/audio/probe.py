@@ -10,7 +10,7 @@ find truncation.
 import os
 from shlex import quote
 
-from prepcli.audio import codecs, containers, ffmpeg, flac, flac_frames, mpeg, ogg, ogg_pages, riff, sox
+from prepcli.audio import codecs, containers, ffmpeg, flac, flac_frames, mpeg, ogg, ogg_pages, riff, sox, vorbis
 from prepcli.audio.corrected import joined_ogg, mpeg_in_wav
 from prepcli.audio.decodable import MPEG_EDGES, count_decodable, opened, readable_mpeg
 from prepcli.audio.info import NOT_PASSABLE, AudioInfo, unreadable
@@ -24,6 +24,8 @@ _HEAD_BYTES = 9 << 10  # with the first frame of FLAC after the 8 KiB of padding
 # libsndfile's names of containers that differ from the file extension, each with the extension.
 _FORMATS = {"wavex": "wav"}
 _CODECS = {"OPUS": "opus", "VORBIS": "ogg"}
+# The first bytes of the first packet, and what reads the properties of a plain file.
+_STATED = {b"Opus": ogg_pages.stated_opus, b"\x01vor": vorbis.stated}
 
 
 def probe(source: AudioSource, name: str = "") -> AudioInfo:
@@ -82,8 +84,11 @@ def plain_wav_seconds(path: str) -> float | None:
     """Return the duration in seconds of a WAV file with a plain header, in half the time of `probe`.
 
     Returns:
-        None for all other files, also for a missing one: `probe` returns their properties or rejects them.
+        None for all other files, and for a name without `.wav`, or a file that is missing: `probe` returns their
+        properties or rejects them.
     """
+    if path[-4:] not in (".wav", ".WAV"):
+        return None
     try:
         file = os.open(path, READING)
     except (OSError, ValueError):
@@ -104,7 +109,7 @@ def _probe(source: Source, head: bytes, name: str) -> AudioInfo:
         info = riff.parse(head, source, name) or _probe_mpeg_in_wav(source, name)
     elif magic == b"fLaC":
         info = _probe_flac(source, head, name)
-    elif head[28:36] == b"OpusHead" and (info := _probe_plain_opus(source)) is not None:
+    elif magic == b"OggS" and (info := _probe_plain_ogg(source, head)) is not None:
         return check_claims(info, source.size, name)
     elif not source.size:
         unreadable(name, "is empty")
@@ -116,14 +121,15 @@ def _probe(source: Source, head: bytes, name: str) -> AudioInfo:
 
 def _probe_flac(source: Source, head: bytes, name: str) -> AudioInfo | None:
     stream = flac.stream_info(head)
-    if stream is None or stream.subtype is None or not stream.sampling_rate:
+    if stream is None or (subtype := stream.subtype) is None or not stream.sampling_rate:
         return None
-    tail = source.read(max(source.size - stream.tail_bytes, 0), stream.tail_bytes)
+    length = stream.tail_bytes
+    tail = source.read(max(source.size - length, 0), length)
     end = flac.end_of_last_frame(tail, stream)
     if end is not None and flac.is_one_stream(source, head, stream, end):
         # If the encoder could not write the length, libsndfile cannot read the file.
         container = "flac" if stream.num_samples else NOT_PASSABLE
-        return AudioInfo(container, stream.subtype, stream.sampling_rate, end, stream.num_channels, None)
+        return AudioInfo(container, subtype, stream.sampling_rate, end, stream.num_channels, None)
     frames = flac_frames.scan(source.everything())
     if frames is None and not stream.num_samples:
         unreadable(name, "ends early or is damaged: its last FLAC frame is not whole")
@@ -138,15 +144,18 @@ def _probe_flac(source: Source, head: bytes, name: str) -> AudioInfo | None:
         unreadable(name, riff.DIFFERENT_PARTS)
     is_plain = decoded == stream.num_samples and not (frames and frames[0].number)
     container = "flac" if is_plain else NOT_PASSABLE
-    return AudioInfo(container, stream.subtype, stream.sampling_rate, decoded, stream.num_channels, None)
+    return AudioInfo(container, subtype, stream.sampling_rate, decoded, stream.num_channels, None)
 
 
-def _probe_plain_opus(source: Source) -> AudioInfo | None:
-    """Return the properties of a whole file of one Opus stream; None if libsndfile must open it."""
-    pages = ogg_pages.scan(source) if is_near(source) else None
+def _probe_plain_ogg(source: Source, head: bytes) -> AudioInfo | None:
+    """Return the properties of a whole file of one stream of Opus or Vorbis; None if libsndfile must open it."""
+    stated = _STATED.get(head[28:32])
+    if stated is None or not is_near(source):
+        return None
+    pages = ogg_pages.scan(source)
     if pages is None or not pages.is_plain or ogg.fault_at_end(source.read(pages.last, ogg.TAIL_BYTES)) is not None:
         return None
-    return ogg_pages.stated_opus(source, pages)
+    return stated(source, pages)
 
 
 def _probe_mpeg_in_wav(source: Source, name: str) -> AudioInfo | None:

@@ -127,7 +127,10 @@ class ForLibsndfile:
 
 
 class FileSource:
-    """Encoded audio in an open file; `name` is for messages. Read errors are raised by `refuse`."""
+    """Encoded audio in an open file, which a `with` block closes; `name` is for messages.
+
+    Read errors are raised by `refuse`.
+    """
 
     __slots__ = ("fd", "is_decoded", "name", "size")
 
@@ -137,6 +140,12 @@ class FileSource:
         self.name = name
         self.is_decoded = False
         """Whether libsndfile or a program has read the file. If so, it may have reported a read error as damage."""
+
+    def __enter__(self) -> "FileSource":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        os.close(self.fd)
 
     def read(self, offset: int, length: int) -> bytes:
         """Return up to `length` bytes from byte `offset` on."""
@@ -203,9 +212,12 @@ def identity(source: Source) -> object:
     return source.everything()
 
 
+_NEAR = (ByteSource, FileSource, RangeSource)
+
+
 def is_near(source: Source) -> bool:
     """Return whether small reads all over the source are cheap, unlike of an object in a store."""
-    return isinstance(source, ByteSource | FileSource | RangeSource)
+    return isinstance(source, _NEAR)
 
 
 def intact(data: bytes, part: ByteRange, name: str) -> bytes:

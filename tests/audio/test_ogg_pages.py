@@ -9,10 +9,12 @@ import soundfile
 
 from prepcli.audio import ogg_pages
 from prepcli.audio.encode import encode
+from prepcli.audio.opening import open_source
 from prepcli.audio.probe import probe, probe_bytes
 from prepcli.audio.read import read_segment
 from prepcli.audio.source import ByteSource
 from prepcli.errors import RecordRejected
+from prepcli.storage.addresses import ByteRange
 from tests.audio import bench
 from tests.audio.signals import RATE, flipped, tones, with_granule
 
@@ -100,4 +102,26 @@ def test_plain_opus_has_what_libsndfile_states(channels: int, rate: int) -> None
             assert stated is not None
         for info in filter(None, (stated, probe_bytes(data, "a"))):
             assert (info.sampling_rate, info.num_samples, info.num_channels, info.subtype) == expected
-        assert ogg_pages.stated_opus(ByteSource(flipped(data, 60)), pages) is None
+        # libsndfile skips a page that is damaged.
+        for at in (60, pages.audio + 40):
+            assert ogg_pages.stated_opus(ByteSource(flipped(data, at)), pages) is None
+
+
+@pytest.mark.parametrize("format", ["ogg", "opus"])
+def test_pages_of_a_file_that_is_read_in_blocks(format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(encode(tones(10), RATE, format))
+    expected = scan(path.read_bytes())
+    for size in (300, 4096, 10_000):
+        monkeypatch.setattr(ogg_pages, "_BLOCK", size)
+        with open_source(str(path), "a") as source:
+            assert ogg_pages.scan(source) == expected
+        with open_source(ByteRange(str(path), 0, path.stat().st_size - 1), "a") as source:
+            assert ogg_pages.scan(source) is None
+
+
+@pytest.mark.parametrize("format", ["ogg", "opus"])
+def test_an_impossible_position(format: str) -> None:
+    found = scan(with_granule(encode(tones(3), RATE, format), -2))
+    assert found is not None
+    assert not found.is_plain
