@@ -44,7 +44,9 @@ class Counts:
         for path in sorted(package.rglob("*.py")):
             module = compile(path.read_bytes(), str(path), "exec")
             for function in functions_of(module):
-                self.names[str(path), function.co_firstlineno] = function.co_qualname
+                self.names[str(path), function.co_firstlineno] = getattr(
+                    function, "co_qualname", function.co_name
+                )  # from Python 3.11 on
         self._indexes = {place: index for index, place in enumerate(self.names)}
         self._shared = memoryview(mmap.mmap(-1, 8 * 2 * len(self.names))).cast("q")
         self._start = 0

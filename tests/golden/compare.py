@@ -5,7 +5,6 @@ Each scenario runs in the same folder with one tree and then with the other, bec
 
 import argparse
 import difflib
-import fnmatch
 import gzip
 import io
 import re
@@ -14,21 +13,26 @@ import sys
 import tarfile
 import tempfile
 import time
-import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
+import yaml
+
 from tests.commands.download.server import Site, serving
+from tests.conftest import IN_MEMORY, MIN_FREE_BYTES
 from tests.golden.calls import scenarios
 from tests.golden.forks import Ready, Tree
 from tests.golden.inputs import make_inputs
 from tests.golden.running import Seen, Store, run_scenario, steps_of
 
-WANTED = Path(__file__).with_name("wanted_differences.toml")
+ROOT = Path(__file__).parents[2]
+WANTED = Path(__file__).with_name("wanted_differences.yaml")
 
 
 @dataclass(frozen=True)
@@ -59,15 +63,15 @@ class Wanted:
     def covers(self, difference: Difference) -> bool:
         """Whether all changed lines of a difference are wanted."""
         return (
-            fnmatch.fnmatch(f"{difference.place} {difference.call}", self.calls)
-            and fnmatch.fnmatch(difference.what, self.what)
+            fnmatch(f"{difference.place}: {difference.call}", self.calls)
+            and fnmatch(difference.what, self.what)
             and all(self.lines.search(line) for line in difference.lines)
         )
 
 
 def read_wanted(path: Path) -> list[Wanted]:
     """The list of wanted differences; each needs a call, a text, lines, an issue and a reason."""
-    entries = tomllib.loads(path.read_text(encoding="utf-8")).get("difference", [])
+    entries = yaml.safe_load(path.read_text(encoding="utf-8"))
     return [Wanted(**{**entry, "lines": re.compile(entry["lines"])}) for entry in entries]
 
 
@@ -87,7 +91,7 @@ def differences(scenario: str, before: Sequence[Seen], after: Sequence[Seen], st
 
 def _changed(before: str | None, after: str | None) -> list[str]:
     if before is None or after is None:
-        return [] if before == after else [f"{'-' if after is None else '+'}(there only {'before' if after is None else 'after'})"]
+        return [] if before == after else ["+(new)" if before is None else "-(gone)"]
     diff = difflib.unified_diff(before.splitlines(), after.splitlines(), n=0, lineterm="")
     return [line for line in diff if not line.startswith(("---", "+++", "@@"))]
 
@@ -122,11 +126,12 @@ class Ground:
     folder: Path
     site: str
 
-    def run(self, name: str, ready: Ready, store: Store) -> list[Seen]:
+    def run(self, name: str, scenario: str, ready: Ready, store: Store) -> list[Seen]:
         """Run a scenario; its folder is removed at the end."""
         folder = self.folder / "calls" / name.replace("/", "_")
         try:
-            return run_scenario(steps_of(scenarios()[name], site=self.site), folder, self.folder / "inputs", ready, store)
+            steps = steps_of(scenario, site=self.site)
+            return run_scenario(steps, folder, self.folder / "inputs", ready, store)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -140,23 +145,27 @@ def prepared(folder: Path) -> Iterator[Ground]:
         yield Ground(folder, site.url)
 
 
-def compare(before: Tree, after: Tree, names: Sequence[str], at_once: int, folder: Path) -> list[Difference]:
-    """All differences of these scenarios; prints each scenario when it has been compared."""
-    with prepared(folder) as ground, ThreadPoolExecutor(at_once) as pool:
+def compare(
+    ground: Ground, before: Tree, after: Tree, chosen: Mapping[str, str], at_once: int = 1
+) -> Iterator[tuple[str, list[Difference]]]:
+    """The differences of each scenario of `chosen`, in their order; so many scenarios run at the same time."""
+    with ExitStack() as stack:
+        pairs: SimpleQueue[tuple[Ready, Ready]] = SimpleQueue()
+        for _ in range(at_once):
+            pairs.put((stack.enter_context(before.ready()), stack.enter_context(after.ready())))
 
-        def both(name: str) -> list[Difference]:
-            started, store = time.monotonic(), Store()
-            seen = [ground.run(name, tree, store) for tree in (before, after)]
-            found = list(differences(name, *seen, store))
-            declared = [f"{name}:{one.step.text}: exit {one.exit_codes}" for one in seen[1] if one.exit_codes[-1] != one.step.code]
-            print("\n".join([f"{name}: {len(seen[1])} calls, {len(found)} differences, {time.monotonic() - started:.0f} s", *declared]), flush=True)
-            return found
+        def both(name: str) -> tuple[str, list[Difference]]:
+            pair, store = pairs.get(), Store()
+            seen = [ground.run(name, chosen[name], ready, store) for ready in pair]
+            pairs.put(pair)
+            return name, list(differences(name, *seen, store))
 
-        return [difference for found in pool.map(both, names) for difference in found]
+        with ThreadPoolExecutor(at_once) as pool:
+            yield from pool.map(both, chosen)
 
 
-def report(found: Sequence[Difference], wanted: Sequence[Wanted], max_lines: int) -> int:
-    """Print the table of differences that are not wanted, and stale entries; the exit code."""
+def report(found: Sequence[Difference], wanted: Sequence[Wanted], max_lines: int, is_whole: bool) -> int:
+    """Print the differences that are not wanted, and stale entries if all scenarios were compared; the exit code."""
     unwanted = [one for one in found if not any(entry.covers(one) for entry in wanted)]
     for one in unwanted:
         print(f"\n{one.place}  {one.what}\n  prepcli {one.call}")
@@ -164,7 +173,7 @@ def report(found: Sequence[Difference], wanted: Sequence[Wanted], max_lines: int
             print(f"    {line[:400]}")
         if len(one.lines) > max_lines:
             print(f"    ... {len(one.lines) - max_lines} more lines")
-    stale = [entry for entry in wanted if not any(entry.covers(one) for one in found)]
+    stale = [entry for entry in wanted if is_whole and not any(entry.covers(one) for one in found)]
     for entry in stale:
         print(f"\nstale in {WANTED.name}: issue {entry.issue}, {entry.what} of {entry.calls}: nothing differs so")
     print(f"\n{len(unwanted)} differences, {len(found) - len(unwanted)} wanted ones, {len(stale)} stale entries")
@@ -174,22 +183,30 @@ def report(found: Sequence[Difference], wanted: Sequence[Wanted], max_lines: int
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--before", type=Path, required=True, help="the tree to compare with")
-    parser.add_argument("--before-python", type=Path, default=Path(sys.executable))
-    parser.add_argument("--after", type=Path, default=Path(__file__).parents[2])
-    parser.add_argument("--after-python", type=Path, default=Path(sys.executable))
+    parser.add_argument("--before-python", type=Path, default=Path(sys.executable), help="its Python")
+    parser.add_argument("--after", type=Path, default=ROOT, help="by default this tree")
     parser.add_argument("--at-once", type=int, default=2, help="scenarios at the same time")
     parser.add_argument("--lines", type=int, default=12, help="lines shown of each difference")
-    parser.add_argument("patterns", nargs="*", default=["*"], help="names of scenarios, such as 'tarred/*'")
+    parser.add_argument("patterns", nargs="*", help="names of scenarios, such as 'tarred/*'; by default all")
     options: Any = parser.parse_args(arguments)
-    names = [name for name in scenarios() if any(fnmatch.fnmatch(name, one) for one in options.patterns or ["*"])]
-    before = Tree(options.before.resolve(), options.before_python)
-    after = Tree(options.after.resolve(), options.after_python)
+    chosen = {
+        name: scenario
+        for name, scenario in scenarios().items()
+        if any(fnmatch(name, pattern) for pattern in options.patterns or ["*"])
+    }
+    if not chosen:
+        parser.error(f"there are no such scenarios: {' '.join(options.patterns)}; there are: {' '.join(scenarios())}")
     started = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="prepcli-golden-") as folder:
-        found = compare(before, after, names, options.at_once, Path(folder))
-    wanted = read_wanted(WANTED) if options.patterns in ([], ["*"]) else [one for one in read_wanted(WANTED)]
-    code = report(found, wanted, options.lines)
-    print(f"{len(names)} scenarios, {time.monotonic() - started:.0f} s")
+    in_memory = IN_MEMORY.exists() and shutil.disk_usage(IN_MEMORY).free > MIN_FREE_BYTES  # a disk is slow to flush
+    room = IN_MEMORY if in_memory else None
+    found: list[Difference] = []
+    with tempfile.TemporaryDirectory(prefix="prepcli-golden-", dir=room) as folder, prepared(Path(folder)) as ground:
+        before, after = Tree(options.before.resolve(), options.before_python), Tree(options.after.resolve())
+        for name, of_scenario in compare(ground, before, after, chosen, options.at_once):
+            print(f"{time.monotonic() - started:4.0f} s  {name}: {len(of_scenario)} differences", flush=True)
+            found += of_scenario
+    code = report(found, read_wanted(WANTED), options.lines, is_whole=not options.patterns)
+    print(f"{len(chosen)} scenarios, {time.monotonic() - started:.0f} s")
     return code
 
 

@@ -22,7 +22,7 @@ from typing import IO
 
 HANG_SECONDS = 600
 """Limit for one call."""
-_HEAVY = ("torch", "torchaudio.functional", "pyloudnorm", "concurrent.futures.process", "multiprocessing.popen_fork")
+HEAVY = ("torch", "torchaudio.functional", "pyloudnorm", "concurrent.futures.process", "multiprocessing.popen_fork")
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,7 @@ class Tree:
 
     root: Path
     python: Path = Path(sys.executable)
+    preload: tuple[str, ...] = HEAVY
 
     @contextmanager
     def ready(self) -> Iterator["Ready"]:
@@ -46,7 +47,7 @@ class Tree:
         }
         answers, theirs = os.pipe()
         with subprocess.Popen(
-            [self.python, Path(__file__).resolve(), str(theirs)],
+            [self.python, Path(__file__).resolve(), str(theirs), *self.preload],
             stdin=subprocess.PIPE,
             cwd=self.root,
             env=environ,
@@ -74,7 +75,8 @@ class Ready:
         """Run `prepcli WORDS` for each of `calls`, at the same time: exit code, stdout and stderr of each."""
         with tempfile.TemporaryDirectory(prefix="prepcli-golden-call-") as kept:
             places = [[str(Path(kept) / f"{number}.{name}") for name in ("out", "err")] for number in range(len(calls))]
-            print(json.dumps({"calls": calls, "folder": str(folder), "places": places}), file=self._requests, flush=True)
+            request = json.dumps({"calls": calls, "folder": str(folder), "places": places})
+            print(request, file=self._requests, flush=True)
             if not select.select([self._answers], [], [], HANG_SECONDS)[0]:
                 raise TimeoutError(f"a call does not end: {calls}")
             codes: list[int] = json.loads(self._answers.readline())
@@ -82,10 +84,10 @@ class Ready:
         return [(code, out, err) for code, (out, err) in zip(codes, texts, strict=True)]
 
 
-def _import_all() -> None:
+def _import_all(heavy: Sequence[str]) -> None:
     package = importlib.import_module("prepcli")
     names = [found.name for found in pkgutil.walk_packages(package.__path__, "prepcli.")]
-    for name in (*_HEAVY, *(name for name in names if not name.endswith("__main__"))):
+    for name in (*heavy, *(name for name in names if not name.endswith("__main__"))):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
 
@@ -139,7 +141,7 @@ def _call(words: list[str], folder: str, streams: list[str]) -> None:
 if __name__ == "__main__":
     sys.path.pop(0)  # tests/golden
     sys.path.insert(0, "")
-    _import_all()
+    _import_all(sys.argv[2:])
     gc.collect()
     gc.freeze()  # no fork searches for cycles in what is here, and copies it
     _serve(int(sys.argv[1]))

@@ -20,6 +20,7 @@ from tests.commands.download import lhotse_trees, make_fisher, miniatures
 from tests.commands.download.published.test_hub5 import stm, write_tree
 from tests.conftest import MINI_CORPUS, SHORT_CORPUS, Lines, read_lines, write_lines
 from tests.golden import toy_codec
+from tests.support.audio_files import write_audio
 from tests.support.containers import SOURCES
 from tests.support.tars import write_tar
 from tests.support.tokenizer_models import corpus_texts, train_sentencepiece
@@ -58,6 +59,7 @@ def corpus(folder: Path) -> None:
     with_audio(folder, "both.json", without_context(records("s02") + records("s01")))
     for line in records():
         (folder / line["audio_filepath"]).with_suffix(".txt").write_text(f"{line['text']}\n", encoding="utf-8")
+    write_audio(folder / "voice.wav", 0.5, 24000)
     shutil.copytree(MINI_CORPUS / "long", folder / "long")
     shutil.copy(MINI_CORPUS / "segments.json", folder)
     wrong = [line | {"duration": line["duration"] + 0.1 * (number % 3)} for number, line in enumerate(records())]
@@ -65,7 +67,7 @@ def corpus(folder: Path) -> None:
     names = [f"{line['audio_filepath']}|{line['text']}|{line['speaker'][-5:-2]}\n" for line in records()]
     (folder / "filelist.txt").write_text("".join(names), encoding="utf-8")
     (folder / "list.txt").write_text("".join(f"{line['audio_filepath']}\n" for line in records()), encoding="utf-8")
-    rows = [f"{line['audio_filepath']},\"{line['text']}\",{line['lang']}\n" for line in records()]
+    rows = [f'{line["audio_filepath"]},"{line["text"]}",{line["lang"]}\n' for line in records()]
     (folder / "table.csv").write_text("path,sentence,locale\n" + "".join(rows), encoding="utf-8")
     (folder / "texts.txt").write_text("".join(f"{text}\n" for text in corpus_texts()), encoding="utf-8")
 
@@ -258,7 +260,7 @@ INPUTS: dict[str, Callable[[Path], None]] = {
     "shar": shar,
     "wenet": wenet,
     "webdataset": _source("webdataset"),
-    "parquet": _source("parquet of datasets"),
+    "datasets": _source("parquet of datasets"),
     "omnilingual": _source("parquet of bytes"),
     "zip": _source("zip, stored"),
     "zip_deflated": _source("zip, deflated"),
@@ -276,7 +278,7 @@ def make_inputs(folder: Path) -> None:
     """Write all inputs into a folder."""
     with patch("time.time", lambda: float(THEN)):  # which zip and gzip write into their headers
         for name, make in INPUTS.items():
-            if not (folder / name).exists() and name.startswith(("nemo", "web", "parquet", "omni", "zip", "tar")):
+            if not (folder / name).exists() and name.startswith(("nemo", "web", "datasets", "omni", "zip", "tar")):
                 (folder / name).mkdir(parents=True)
             make(folder / name)
     for path in [folder, *folder.rglob("*")]:

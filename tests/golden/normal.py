@@ -9,6 +9,9 @@ _RULES = (
     (r'"(digest)": "[0-9a-f]{16,64}"', r'"\1": "<digest>"'),
     (r'"(prepcli)": "[^"]*"', r'"\1": "<version>"'),
     (r"http://127\.0\.0\.1:\d+", "http://127.0.0.1:<port>"),
+    (rf'"(\w+_per_second|seconds_left|updated|age|started|finished)": {NUMBER}', r'"\1": <measured>'),
+    (rf"has {NUMBER} \w+ free", "has <bytes> free"),
+    (r"\b20\d\d-\d\d-\d\d \d\d:\d\d(:\d\d)?", "<time>"),
 )
 RULES = tuple((re.compile(pattern), text) for pattern, text in _RULES)
 
