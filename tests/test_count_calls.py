@@ -4,9 +4,12 @@ import re
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import SHORT_CORPUS
 from tests.support.running import Outcome, run_process
 
+pytestmark = pytest.mark.slow  # the functions of all modules are looked for
 SCRIPT = Path(__file__).parents[1] / "scripts/count_calls.py"
 FIGURES = r"(?m)^(the whole run|each record): (\d+) files, (\d+) functions$"
 

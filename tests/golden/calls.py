@@ -202,9 +202,9 @@ COMMANDS: dict[str, str] = {
     """,
     "changed_inputs": """
         0 manifest-to-tarred corpus/manifest.json out --num-shards 2
-        $ touch corpus/manifest.json
+        $ touch -d @1700000001 corpus/manifest.json
         0 manifest-to-tarred corpus/manifest.json out --num-shards 2 --verify-inputs
-        $ sed -i 1d corpus/manifest.json
+        $ sed -i 1d corpus/manifest.json && touch -d @1700000002 corpus/manifest.json
         2 manifest-to-tarred corpus/manifest.json out --num-shards 2
         0 again --overwrite
         $ mv out moved

@@ -156,9 +156,9 @@ def compare(
 
         def both(name: str) -> tuple[str, list[Difference]]:
             pair, store = pairs.get(), Store()
-            seen = [ground.run(name, chosen[name], ready, store) for ready in pair]
+            earlier, later = (ground.run(name, chosen[name], ready, store) for ready in pair)
             pairs.put(pair)
-            return name, list(differences(name, *seen, store))
+            return name, list(differences(name, earlier, later, store))
 
         with ThreadPoolExecutor(at_once) as pool:
             yield from pool.map(both, chosen)

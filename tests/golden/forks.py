@@ -22,7 +22,10 @@ from typing import IO
 
 HANG_SECONDS = 600
 """Limit for one call."""
-HEAVY = ("torch", "torchaudio.functional", "pyloudnorm", "concurrent.futures.process", "multiprocessing.popen_fork")
+LIGHT = ("concurrent.futures.process", "multiprocessing.popen_fork", "pyloudnorm")
+TORCH = ("torch", "torchaudio.functional", *LIGHT)
+WITH_TORCH = frozenset(("extend-context-audio", "extend-codec-codes", "manifest-to-mels", "--speaker-model", "speech"))
+"""Words of calls that use PyTorch: they are forks of another process, because its 500 MB make each fork dear."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +34,15 @@ class Tree:
 
     root: Path
     python: Path = Path(sys.executable)
-    preload: tuple[str, ...] = HEAVY
 
     @contextmanager
     def ready(self) -> Iterator["Ready"]:
-        """Start the process; it ends with the context."""
+        """Start two processes, one of them with PyTorch; they end with the context."""
+        with self._process(LIGHT) as light, self._process(TORCH) as torch:
+            yield Ready(self, light, torch)
+
+    @contextmanager
+    def _process(self, preload: Sequence[str]) -> Iterator["Process"]:
         launchers = ("SLURM_", "RANK", "WORLD_SIZE", "LOCAL_", "TORCHELASTIC", "PREPCLI_", "OMPI_", "PMI_", "MPI_")
         environ = {name: value for name, value in os.environ.items() if not name.startswith(launchers)} | {
             "PYTHONPATH": str(self.root),
@@ -47,7 +54,7 @@ class Tree:
         }
         answers, theirs = os.pipe()
         with subprocess.Popen(
-            [self.python, Path(__file__).resolve(), str(theirs), *self.preload],
+            [self.python, Path(__file__).resolve(), str(theirs), *preload],
             stdin=subprocess.PIPE,
             cwd=self.root,
             env=environ,
@@ -58,21 +65,20 @@ class Tree:
             assert process.stdin is not None
             with os.fdopen(answers) as lines:
                 try:
-                    yield Ready(self, process.stdin, lines)
+                    yield Process(process.stdin, lines)
                 finally:
                     process.stdin.close()
 
 
 @dataclass(frozen=True)
-class Ready:
+class Process:
     """A process that has imported a tree of prepcli."""
 
-    tree: Tree
     _requests: IO[str]
     _answers: IO[str]
 
     def run(self, calls: Sequence[Sequence[str]], folder: Path) -> list[tuple[int, str, str]]:
-        """Run `prepcli WORDS` for each of `calls`, at the same time: exit code, stdout and stderr of each."""
+        """Fork for each of `calls`, at the same time: exit code, stdout and stderr of each."""
         with tempfile.TemporaryDirectory(prefix="prepcli-golden-call-") as kept:
             places = [[str(Path(kept) / f"{number}.{name}") for name in ("out", "err")] for number in range(len(calls))]
             request = json.dumps({"calls": calls, "folder": str(folder), "places": places})
@@ -84,10 +90,32 @@ class Ready:
         return [(code, out, err) for code, (out, err) in zip(codes, texts, strict=True)]
 
 
-def _import_all(heavy: Sequence[str]) -> None:
+@dataclass(frozen=True)
+class Ready:
+    """A tree of prepcli that has been imported."""
+
+    tree: Tree
+    _light: Process
+    _torch: Process
+
+    def run(self, calls: Sequence[Sequence[str]], folder: Path) -> list[tuple[int, str, str]]:
+        """Run `prepcli WORDS` for each of `calls`, at the same time: exit code, stdout and stderr of each."""
+        uses_torch = any(not WITH_TORCH.isdisjoint(words) for words in calls)
+        return (self._torch if uses_torch else self._light).run(calls, folder)
+
+
+def _import_all(preload: Sequence[str]) -> None:
     package = importlib.import_module("prepcli")
+    if "torch" not in preload:
+        sys.modules["torch"] = None  # type: ignore[assignment]
     names = [found.name for found in pkgutil.walk_packages(package.__path__, "prepcli.")]
-    for name in (*heavy, *(name for name in names if not name.endswith("__main__"))):
+    for name in names:
+        if not name.endswith("__main__"):
+            with contextlib.suppress(ImportError):
+                importlib.import_module(name)
+    if "torch" not in preload:
+        del sys.modules["torch"]
+    for name in preload:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
 

@@ -131,7 +131,8 @@ def _source(kind: str) -> Callable[[Path], None]:
 
 
 def _data(line: dict[str, Any], field: str = "audio_filepath") -> bytes:
-    return (SHORT_CORPUS / line[field]).read_bytes()
+    path: Path = SHORT_CORPUS / line[field]
+    return path.read_bytes()
 
 
 def _recording(name: str, line: dict[str, Any], field: str, source: dict[str, Any]) -> dict[str, Any]:

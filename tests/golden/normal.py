@@ -9,9 +9,10 @@ _RULES = (
     (r'"(digest)": "[0-9a-f]{16,64}"', r'"\1": "<digest>"'),
     (r'"(prepcli)": "[^"]*"', r'"\1": "<version>"'),
     (r"http://127\.0\.0\.1:\d+", "http://127.0.0.1:<port>"),
-    (rf'"(\w+_per_second|seconds_left|updated|age|started|finished)": {NUMBER}', r'"\1": <measured>'),
+    (rf'"(\w+_per_second|real_time_factor|time_in_\w+|waited_for_\w+|eta_seconds)": {NUMBER}', r'"\1": <measured>'),
+    (r"\brun-[0-9a-f]{8}\b", "run-<id>"),  # a folder for lhotse
     (rf"has {NUMBER} \w+ free", "has <bytes> free"),
-    (r"\b20\d\d-\d\d-\d\d \d\d:\d\d(:\d\d)?", "<time>"),
+    (r"\b20\d\d-\d\d-\d\d \d\d:\d\d(:\d\d([.,]\d+)?)?", "<time>"),
 )
 RULES = tuple((re.compile(pattern), text) for pattern, text in _RULES)
 

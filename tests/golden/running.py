@@ -10,6 +10,7 @@ A scenario is a text, a call per line, run in one folder from top to bottom:
 Inputs (`tests/golden/inputs.py`) whose names occur in it are copied into the folder first.
 """
 
+import gzip
 import hashlib
 import json
 import os
@@ -20,7 +21,6 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from tests.golden.forks import Ready
 from tests.golden.inputs import INPUTS
@@ -135,7 +135,7 @@ def _run(group: list[Step], folder: Path, ready: Ready, store: Store) -> Seen:
 def _printed(text: str) -> str:
     """What was printed; a document in JSON with a line per value."""
     try:
-        return f"{json.dumps(json.loads(text), indent=1, ensure_ascii=False)}\n" if text.startswith("{") else text
+        return f"{json.dumps(json.loads(text), indent=1, ensure_ascii=False)}\n" if text[:1] in "{[" else text
     except ValueError:
         return text
 
@@ -177,7 +177,8 @@ def _contract(folder: Path, texts: Mapping[str, str]) -> dict[str, str]:
     for path in dict.fromkeys(paths):
         if path.is_file():
             out = str(path.relative_to(folder)).partition(".prepcli/")[0]
-            document: Any = path.read_bytes().decode("utf-8", "replace")
+            data = path.read_bytes()
+            document = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8", "replace")
             name = f"{path.name} of {out}"
             while name in found:
                 name += " (another)"

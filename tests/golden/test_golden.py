@@ -105,7 +105,7 @@ def toy_tree(folder: Path, **changes: str) -> Tree:
     (folder / "prepcli/cli/app.py").write_text(text)
     for name in ("prepcli/__init__.py", "prepcli/cli/__init__.py"):
         (folder / name).touch()
-    return Tree(folder, preload=())
+    return Tree(folder)
 
 
 @pytest.mark.parametrize(
