@@ -109,7 +109,8 @@ class Workspace:
         commit = self.ledger().of_part(part)
         if commit is not None:
             return folder / commit.folder
-        return next(iter(self.unfinished_runs()), None)
+        is_of_markers = os.path.lexists(self.root / "plan.json")
+        return None if is_of_markers else next(iter(self.unfinished_runs()), None)
 
     def unfinished_runs(self) -> list[Path]:
         """The folders of runs that have begun to make the output, or this part of it; the newest first."""
@@ -166,14 +167,13 @@ class Workspace:
         if self._store_claim is None:
             self.found.list_store()
         devices: dict[Path, int] = {}
-        self.root.mkdir(parents=True, exist_ok=True)
         units = (self.run / "units",) if self.has_unit_folders else (self.done, self.launches)
         for directory in (*local, *units, self.progress, self.tmp):
             try:
                 devices[directory] = while_others_remove(partial(_device_of_new_file, directory))
             except OSError as error:
                 why = "it is a file" if isinstance(error, FileExistsError) else error.strerror
-                ours = isinstance(error, FileExistsError) and directory.parent == self.root
+                ours = isinstance(error, FileExistsError) and self.root in directory.parents
                 todo = f"move it away, and run {same_command()} again" if ours else "choose another output directory"
                 if error.errno in FAULTS_OF_THE_MACHINE:
                     todo = f"correct it, and run {same_command()} again"
