@@ -309,6 +309,7 @@ class FolderRun:
             self.job.prepare()
             workspace.enter(folder.path)
             workspace.prepare()
+            workspace.life.beat()  # the folder for signs of life may be new
             plan = plan_document(self)
             plan.part, plan.built_on, plan.base, plan.again = self.part, self.built_on, folder.base, [*folder.again]
             plan.replaces = self.committed.folder if self.options.overwrite and self.committed else ""

@@ -103,6 +103,11 @@ class Workspace:
         """Whether the files of the run are in OUT, as far as they are done; those of unit folders come by a commit."""
         return not self.has_unit_folders or self.run.name in {commit.folder for commit in self.ledger().commits}
 
+    @property
+    def is_beside_another(self) -> bool:
+        """Whether the run is unfinished, and another one has made the output or has begun later."""
+        return self.has_unit_folders and self.run != self._current_run()
+
     def _current_run(self) -> Path | None:
         """The folder of the run that made the output or, if there is none, of the newest that has begun to make it."""
         folder, part = self.ledger_file.parent, part_of(self.root)
@@ -168,7 +173,7 @@ class Workspace:
             self.found.list_store()
         devices: dict[Path, int] = {}
         units = (self.run / "units",) if self.has_unit_folders else (self.done, self.launches)
-        for directory in (*local, *units, self.progress, self.tmp):
+        for directory in (*local, self.root, *units, self.progress, self.tmp):
             try:
                 devices[directory] = while_others_remove(partial(_device_of_new_file, directory))
             except OSError as error:
