@@ -327,9 +327,10 @@ class FolderRun:
         replaces = self.options.overwrite and committed is not None
         refuse_to_lose_inputs(self, stock if replaces else None)
         refuse_directories(*(workspace.folder / name for name in stock.changed))
-        if committed is not None and committed.digest == self.digest:  # all of them come again, and these are kept
+        is_repaired = committed is not None and committed.digest == self.digest  # by files of the same names
+        if is_repaired:
             stock = dataclasses.replace(stock, mistakable=sorted({*stock.mistakable}.difference(stock.changed)))
-        if stock.mistakable or (replaces and stock.ours):
+        if replaces or (stock.mistakable and not is_repaired):
             check_stock(stock, workspace, job)
         if not stock.ours:
             note_other_files(self)
