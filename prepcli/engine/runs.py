@@ -332,7 +332,7 @@ class FolderRun:
             stock = dataclasses.replace(stock, mistakable=sorted({*stock.mistakable}.difference(stock.changed)))
         if replaces or (stock.mistakable and not is_repaired):
             check_stock(stock, workspace, job)
-        if not stock.ours:
+        if not stock.ours and committed is None:
             note_other_files(self)
 
     def _stock(self) -> Stock:
