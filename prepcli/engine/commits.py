@@ -69,7 +69,7 @@ def units_of(workspace: Workspace, commit: Commit) -> Iterator[CommittedUnit]:
     """The units of a commit in the order of its plan, the final merge last."""
     found = workspace_of_commit(workspace, commit)
     plan = read_document(found.plan_file, StoredPlan)
-    if plan is not None and has_units(found, plan):
+    if plan is not None and plan.num_units and has_units(found, plan):
         paths = [found.marker_file(unit.id) for unit in (*read_units(found, plan), FINISH_UNIT)]
     else:  # without them, the order is not known
         merged = found.marker_file(FINISH_UNIT.id)

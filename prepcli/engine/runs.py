@@ -289,7 +289,7 @@ class FolderRun:
         workspace = self.workspace
         with contextlib.suppress(OSError, PrepcliError):  # a finished output may be read-only
             stored = read_document(workspace.plan_file, StoredPlan)
-            if stored is None:
+            if stored is None or stored.digest != self.digest:
                 plan = plan_document(self)
                 plan.part, plan.built_on = self.part, self.built_on
                 write_json(workspace.plan_file, plan)
