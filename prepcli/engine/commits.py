@@ -24,7 +24,7 @@ from prepcli.engine.publishing.output_files import PublishedFile
 from prepcli.engine.publishing.owned import has_content, is_as_published
 from prepcli.engine.publishing.publish import Marker
 from prepcli.engine.state.plan import FINISH_UNIT, StoredPlan
-from prepcli.engine.state.stored_units import read_units
+from prepcli.engine.state.stored_units import has_units, read_units
 from prepcli.engine.state.workspace import Workspace, children_of, flush_folders, read_document, write_json
 from prepcli.engine.unit_folders import FILES, UNITS
 from prepcli.errors import PrepcliError, UsageError, naming, same_command
@@ -69,9 +69,13 @@ def units_of(workspace: Workspace, commit: Commit) -> Iterator[CommittedUnit]:
     """The units of a commit in the order of its plan, the final merge last."""
     found = workspace_of_commit(workspace, commit)
     plan = read_document(found.plan_file, StoredPlan)
-    units = read_units(found, plan) if plan is not None else []
-    for unit in (*units, FINISH_UNIT):
-        marker = read_document(found.marker_file(unit.id), Marker)
+    if plan is not None and plan.num_units and has_units(found, plan):
+        paths = [found.marker_file(unit.id) for unit in (*read_units(found, plan), FINISH_UNIT)]
+    else:  # without them, the order is not known
+        merged = found.marker_file(FINISH_UNIT.id)
+        paths = [*(path for path in found.marker_files() if path != merged), merged]
+    for path in paths:
+        marker = read_document(path, Marker)
         if marker is not None:
             yield CommittedUnit(found, marker)
 

@@ -85,10 +85,15 @@ def part_of(root: Path) -> str:
     return root.name if _PART.fullmatch(root.name) else ""
 
 
+def is_run_folder(name: str) -> bool:
+    """Whether a folder with this name, beside `owner.json`, is that of a run."""
+    return _RUN_FOLDER.fullmatch(name) is not None
+
+
 def run_folders(root: Path) -> Iterator[Path]:
     """The folders of runs in a folder with `owner.json`, finished or not."""
     if root.is_dir():
-        yield from (path for path in sorted(root.iterdir()) if _RUN_FOLDER.fullmatch(path.name) and path.is_dir())
+        yield from (path for path in sorted(root.iterdir()) if is_run_folder(path.name) and path.is_dir())
 
 
 def is_pending(root: Path) -> bool:

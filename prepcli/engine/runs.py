@@ -6,6 +6,7 @@ another, and none needs to know whether another is alive.
 """
 
 import contextlib
+import dataclasses
 import hashlib
 import heapq
 import os
@@ -30,20 +31,23 @@ from prepcli.engine.commits import (
 from prepcli.engine.ledger import Commit, Ledger, part_of
 from prepcli.engine.publishing.publish import AccountingError, Marker, read_marker
 from prepcli.engine.publishing.rejects import first_if_all_alike, merge_rejects, num_retryable
-from prepcli.engine.ranks.progress import note_late_rank
+from prepcli.engine.ranks.progress import RankProgress, note_late_rank, progress_file
 from prepcli.engine.run.job import AnyJob, RunOptions
 from prepcli.engine.run.report import Report, build_report, paths_in, set_verdict
 from prepcli.engine.run.share import do_share
 from prepcli.engine.run.starting import (
     check_inputs,
     check_sample,
+    elsewhere,
     made_differently,
     note_other_files,
     plan_document,
     refuse_other_command,
     refuse_to_lose_inputs,
+    warn_if_running,
 )
 from prepcli.engine.state.clearing import Stock, check_stock, run_in_words, tell_removal
+from prepcli.engine.state.in_the_way import refuse_directories
 from prepcli.engine.state.plan import FINISH_UNIT, AnyPlan, StoredPlan, Unit, pack, plan_digest
 from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.stored_units import has_units, write_units
@@ -113,10 +117,12 @@ class FolderRun:
         folder = self._choose()
         if folder is None:
             note_late_rank(self.workspace, self.options.rank)
+            self._restore_plan()
             return self._report("nothing_to_do")
         check_sample(self.job, self.plan, self.options.budget)
         self._begin(folder)
         rank, workspace = self.options.rank, self.workspace
+        warn_if_running(self)
         self.load_markers(listed=True)
         self.job.check_done([unit for unit in self.plan.units if unit.id in self.markers], workspace)
         _sweep_tmp(workspace)
@@ -193,11 +199,11 @@ class FolderRun:
         begun = [run for run in self.workspace.unfinished_runs() if self._is_of_plan(run)]
         generation = self._generation()
         if generation is not None and committed is not None and committed.folder == f"{name}.{generation}":
-            if not options.rank.restarts:
-                raise UsageError(
-                    f"the launch id {options.rank.launch_id} was used before on {self.workspace.out}; give a new one"
-                )
-            generation = None
+            if options.rank.world_size == 1 and not options.rank.restarts:  # the second command of a job
+                generation += f".{uuid.uuid4().hex[:8]}"
+            else:  # other ranks of the launch, or an earlier start, have made it
+                self._note_used_launch()
+                generation, begun = None, []
         if generation is not None:
             run = root / f"{name}.{generation}"
             if options.overwrite or run in begun:
@@ -221,7 +227,7 @@ class FolderRun:
             return None
         self.markers.clear()
         assert committed is not None
-        repaired = hashlib.sha256("\n".join(missing).encode()).hexdigest()[:8]
+        repaired = hashlib.sha256("\n".join([committed.folder, *missing]).encode()).hexdigest()[:8]
         base = committed.folder if self.workspace.has_unit_folders else ""  # parts of 0.3 are not kept
         return _Folder(root / f"{name}.{repaired}", base, missing)
 
@@ -238,9 +244,25 @@ class FolderRun:
             raise UsageError(f"{name} with several ranks needs {option('--launch-id')}, the same for all of them")
         return rank.job_id or rank.launch_id or uuid.uuid4().hex[:8]
 
+    def _note_used_launch(self) -> None:
+        """Print a note if this rank has taken part in the launch before, so that it was meant to start again."""
+        rank = self.options.rank
+        progress = read_document(progress_file(self.workspace, rank.rank), RankProgress)
+        if progress is not None and progress.launch_id == rank.launch_id and not rank.restarts:
+            tell(
+                f"note: the launch {rank.launch_id} has made {self.workspace.named} already; give a new "
+                f"{option('--launch-id')} to start again"
+            )
+
     def _is_of_plan(self, run: Path) -> bool:
-        plan = read_document(run / "plan.json", StoredPlan)
-        return plan is not None and plan.digest == self.digest and plan.built_on == self.built_on
+        """Whether this run may continue an unfinished one, which is of the same plan.
+
+        One that would replace an output of other settings may be continued only if `--overwrite` has begun it.
+        """
+        plan, committed = read_document(run / "plan.json", StoredPlan), self.committed
+        if plan is None or (plan.digest, plan.built_on) != (self.digest, self.built_on):
+            return False
+        return committed is None or committed.digest == self.digest or plan.replaces == committed.folder
 
     def _with_retryable(self, run: Path) -> list[str]:
         """The units of an earlier run, finished or not, with rejects that are tried again."""
@@ -253,10 +275,26 @@ class FolderRun:
         return again
 
     def _refuse_other(self) -> None:
+        refuse_to_lose_inputs(self)
         stored = read_document(self.workspace.plan_file, StoredPlan)
         if stored is not None:
             raise UsageError(made_differently(self, stored))
-        raise UsageError(f"{self.workspace.named} was made differently, and {self.workspace.plan_file} is not there")
+        raise UsageError(
+            f"{self.workspace.named} was made differently, and {self.workspace.plan_file}, which would tell how, is "
+            f"not there; choose {elsewhere(self.job, self.workspace)}, or give {option('--overwrite')} to start again"
+        )
+
+    def _restore_plan(self) -> None:
+        """Write the plan and the units of a finished run again if they were lost; `status` and `verify` need them."""
+        workspace = self.workspace
+        with contextlib.suppress(OSError, PrepcliError):  # a finished output may be read-only
+            stored = read_document(workspace.plan_file, StoredPlan)
+            if stored is None or stored.digest != self.digest:
+                plan = plan_document(self)
+                plan.part, plan.built_on = self.part, self.built_on
+                write_json(workspace.plan_file, plan)
+            elif not has_units(workspace, stored):
+                write_units(workspace, self.digest, self.plan.units)
 
     def _begin(self, folder: _Folder) -> None:
         """Make the folder of the run and its plan, unless another rank or an earlier start has made them.
@@ -271,8 +309,10 @@ class FolderRun:
             self.job.prepare()
             workspace.enter(folder.path)
             workspace.prepare()
+            workspace.life.beat()  # the folder for signs of life may be new
             plan = plan_document(self)
             plan.part, plan.built_on, plan.base, plan.again = self.part, self.built_on, folder.base, [*folder.again]
+            plan.replaces = self.committed.folder if self.options.overwrite and self.committed else ""
             publish_json_once(workspace.plan_file, plan, StoredPlan)
         workspace.enter(folder.path)
         workspace.prepare()
@@ -283,12 +323,16 @@ class FolderRun:
     def _check_output(self) -> None:
         """Check, before anything is written, that the files in OUT are ours, and that no input is lost."""
         workspace, job = self.workspace, self.job
-        stock = self._stock()
-        replaces = self.options.overwrite and self.committed is not None
+        stock, committed = self._stock(), self.committed
+        replaces = self.options.overwrite and committed is not None
         refuse_to_lose_inputs(self, stock if replaces else None)
-        if stock.mistakable or (replaces and stock.ours):
+        refuse_directories(*(workspace.folder / name for name in stock.changed))
+        is_repaired = committed is not None and committed.digest == self.digest  # by files of the same names
+        if is_repaired:
+            stock = dataclasses.replace(stock, mistakable=sorted({*stock.mistakable}.difference(stock.changed)))
+        if replaces or (stock.mistakable and not is_repaired):
             check_stock(stock, workspace, job)
-        if not stock.ours:
+        if not stock.ours and committed is None:
             note_other_files(self)
 
     def _stock(self) -> Stock:
@@ -329,7 +373,7 @@ class FolderRun:
             commit = Commit(workspace.run.name, self.job.command, self.digest, self.part)
             check_free(workspace, commit, ledger)
             obsolete = []
-            if ledger.of_part(self.part) is not None and self.options.overwrite:
+            if ledger.of_part(self.part) is not None and (self.options.overwrite or self._plan_of_run().replaces):
                 stock = self._stock()
                 tell_removal(stock, workspace, self.job, run_in_words(workspace))
                 obsolete = [name for name in stock.ours if name not in files_of(workspace, ledger.commits)]
@@ -342,9 +386,7 @@ class FolderRun:
         Raises:
             UsageError: another run has made or changed it meanwhile. The units are kept.
         """
-        plan = read_document(self.workspace.plan_file, StoredPlan)
-        if plan is None:
-            raise PrepcliError(f"{self.workspace.run} was removed during this run, which has stopped")
+        self._plan_of_run()
         now, before = ledger.of_part(self.part), self.committed
         others = ledger.commits[: ledger.commits.index(now)] if now is not None else ledger.commits
         if self.part and (not others or others[-1].digest != self.built_on) and self.built_on:
@@ -357,6 +399,12 @@ class FolderRun:
                 f"{self.workspace.named} was made by another run of {now.command} meanwhile: choose another output, or "
                 f"give {option('--overwrite')}"
             )
+
+    def _plan_of_run(self) -> StoredPlan:
+        plan = read_document(self.workspace.plan_file, StoredPlan)
+        if plan is None:
+            raise PrepcliError(f"{self.workspace.run} was removed during this run, which has stopped")
+        return plan
 
     def _finish(self) -> Report:
         """Make the unit of the final merge, unless it is done; returns the report."""

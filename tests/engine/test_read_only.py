@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import SHORT_CORPUS, tree
+from tests.engine.state_files import COMMANDS, state_file
 from tests.support.running import prepcli
 
 MANIFEST = SHORT_CORPUS / "manifest.json"
@@ -45,13 +46,17 @@ def make_read_only(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
     return make
 
 
+@pytest.mark.parametrize("kind", COMMANDS)
 @pytest.mark.parametrize("is_finished", [True, False])
-def test_a_set_can_be_looked_at(is_finished: bool, tmp_path: Path, make_read_only: Callable[[Path], None]) -> None:
+def test_a_set_can_be_looked_at(
+    kind: str, is_finished: bool, tmp_path: Path, make_read_only: Callable[[Path], None]
+) -> None:
     out = tmp_path / "disk/out"
-    command = ("manifest-to-tarred", MANIFEST, out, "--num-shards", 2)
+    name, option = COMMANDS[kind]
+    command = (name, MANIFEST, out, option, 2 if kind == "tarred" else 24)
     assert prepcli(*command).code == 0
     if not is_finished:
-        (tmp_path / "disk/out.prepcli/done/shard_000001.json").unlink()
+        state_file(out, "done/shard_000001.json").unlink()
     before = tree(tmp_path)
     make_read_only(tmp_path / "disk")
     status = prepcli("status", out)
@@ -60,12 +65,14 @@ def test_a_set_can_be_looked_at(is_finished: bool, tmp_path: Path, make_read_onl
     verified = prepcli("verify", out)
     assert (verified.code, verified.err) == (int(not is_finished), "")
     assert ("the run is not finished: 1 of 2 units" in verified.out) == (not is_finished)
-    assert prepcli("inspect", out).code == 0
+    assert prepcli("inspect", out).code == (2 if kind == "shar" and not is_finished else 0)
+    again = prepcli(*command)
+    assert (again.code, "nothing to do" in again.out) == ((0, True) if is_finished and kind == "tarred" else (2, False))
     estimated = prepcli("estimate-bins", out, "-b", 2)
     assert (estimated.code, "1 of 2 units are done" in estimated.err) == ((0, False) if is_finished else (2, True))
     assert prepcli(*command, "--dry-run").code == 0
-    again = [(*command, "--overwrite")] if is_finished else []  # else files are in the way that no marker names
-    for one in (*again, ("manifest-to-tarred", MANIFEST, tmp_path / "disk/new", "--num-shards", 2)):
+    overwriting = [(*command, "--overwrite")] if is_finished else []  # else no marker names the files in the way
+    for one in (*overwriting, ("manifest-to-tarred", MANIFEST, tmp_path / "disk/new", "--num-shards", 2)):
         done = prepcli(*one)
         assert done.code == 2
         assert "Read-only file system; choose another output directory" in done.error_line

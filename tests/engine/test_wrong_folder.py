@@ -175,7 +175,8 @@ def test_a_finished_run_needs_no_audio(tmp_path: Path) -> None:
     shutil.copytree(tmp_path / "away", corpus, ignore=shutil.ignore_patterns("s0*"))
     again = prepcli(*arguments)
     assert (again.code, again.out.startswith("manifest-to-tarred: nothing to do")) == (0, True)
-    assert prepcli(*arguments, "--retry-rejects").code == 2
+    assert prepcli(*arguments, "--retry-rejects").code == 0  # there are no rejects
+    assert prepcli(*arguments, "--overwrite").code == 2
 
 
 @pytest.fixture

@@ -47,6 +47,7 @@ class ToyJob(UnitJob[ToyUnit, None]):
         seed: int = 0,
         before_unit: Callable[[Unit], None] | None = None,
         seconds_a_unit: float = 0.0,
+        reason: RejectReason = RejectReason.UNREADABLE_AUDIO,
     ) -> None:
         self.out = out
         self.num_units = num_units
@@ -54,6 +55,7 @@ class ToyJob(UnitJob[ToyUnit, None]):
         self.seed = seed
         self.before_unit = before_unit
         self.seconds_a_unit = seconds_a_unit
+        self.reason = reason
 
     def output_patterns(self, plan: ToyPlan) -> Sequence[str]:
         return (f"unit_{NUMBER}.txt", "all.txt")
@@ -87,7 +89,7 @@ class ToyJob(UnitJob[ToyUnit, None]):
             time.sleep(self.seconds_a_unit / 4)
             if record in self.bad:
                 line = b'{"record": %d, "text": 1.50}' % record
-                rejected = RecordRejected(RejectReason.UNREADABLE_AUDIO, "made so")
+                rejected = RecordRejected(self.reason, "made so")
                 writer.reject(line, rejected, Origin(MANIFEST, record + 10))
             else:
                 data.write(b"record %d seed %d\n" % (record, self.seed) * 100)
@@ -99,5 +101,7 @@ class ToyJob(UnitJob[ToyUnit, None]):
     def finish(self, plan: ToyPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         whole = writer.open("all.txt")
         for marker in markers:
-            whole.write((self.out / "list" / f"{marker.unit}.txt").read_bytes())
+            path = writer.made(f"list/{marker.unit}.txt")
+            assert isinstance(path, Path)
+            whole.write(path.read_bytes())
         return {"merged": len(markers)}

@@ -1,7 +1,7 @@
 """Runs `status`: from its options to its report."""
 
 from prepcli.commands.status.options import ShowStatus
-from prepcli.engine.run.status import Status, Statuses, read_status, workspaces_of
+from prepcli.engine.run.status import Status, Statuses, read_status, workspaces_to_show
 from prepcli.engine.state.work_folder import note_unused
 from prepcli.errors import UsageError
 from prepcli.storage.paths import AnyPath, StorePath
@@ -31,7 +31,7 @@ def status(options: ShowStatus) -> Statuses:
     found = Statuses()
     for path in outs:
         try:
-            found += [read_status(workspace) for workspace in workspaces_of(path, options.work_dir)]
+            found += [read_status(workspace) for workspace in workspaces_to_show(path, options.work_dir)]
         except UsageError:
             if len(outs) == 1 and not options.watch:
                 raise

@@ -22,7 +22,8 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from prepcli.engine.state.workspace import while_others_remove, write_json
+from prepcli.engine.state.folders import while_others_remove
+from prepcli.engine.state.workspace import write_json
 from prepcli.errors import naming
 from prepcli.interface.calls import command_line
 from prepcli.processes.owner import EMPTY_SECONDS, REPEAT_SECONDS, Life, Owner

@@ -15,12 +15,12 @@ from prepcli.engine.publishing.owned import retire
 from prepcli.engine.publishing.publish import AccountingError, Marker, UnitWriter, read_marker
 from prepcli.engine.publishing.rejects import Budget, merge_rejects, num_retryable
 from prepcli.engine.ranks.launch import has_agreed, has_done, note_done, shares
-from prepcli.engine.ranks.progress import is_running_elsewhere, note_late_rank
+from prepcli.engine.ranks.progress import note_late_rank
 from prepcli.engine.ranks.stealing import Crew, remove_dead_claims
 from prepcli.engine.run.job import AnyJob, RunOptions
 from prepcli.engine.run.report import Report, build_report, finished_report, paths_in, set_verdict, too_many
 from prepcli.engine.run.share import do_share
-from prepcli.engine.run.starting import check_inputs, check_sample, claim_output, refuse_other_command
+from prepcli.engine.run.starting import check_inputs, check_sample, claim_output, refuse_other_command, warn_if_running
 from prepcli.engine.run.unit import Execution
 from prepcli.engine.runs import FolderRun
 from prepcli.engine.state.clearing import clear_refused
@@ -143,7 +143,7 @@ class Run:
                 remove_dead_claims(self.workspace)
             return self._report("nothing_to_do")
         self.workspace.remove_stale_tmp()
-        self._warn_if_running()
+        warn_if_running(self)
         rank = self.options.rank
         missing = [unit for unit in self.plan.units if unit.id not in self.markers]
         divided = shares(self.workspace, rank, self.plan.units, missing, self._is_done)
@@ -240,16 +240,6 @@ class Run:
     def _is_finished(self, found: OutputFiles | None = None) -> bool:
         is_done = len(self.markers) == len(self.plan.units)
         return is_done and finished_report(self.workspace, self.digest, found) is not None
-
-    def _warn_if_running(self) -> None:
-        rank = self.options.rank
-        other = is_running_elsewhere(self.workspace, rank)
-        if other is not None:
-            tell(
-                f"note: rank {other.rank} seems to be running already (process {other.pid} on {other.host}); "
-                f"both do the same work, and the output stays correct. Stop one of them, or share the work: give each "
-                f"its own {option('--rank')}, and both {option('--world-size', max(rank.world_size, 2))}"
-            )
 
     def _finish_once(self, crew: Crew | None) -> Report:
         """Finish the run, or wait until another rank of this launch has finished it; returns the report.

@@ -6,9 +6,10 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from prepcli.engine.ledger import is_run_folder
 from prepcli.engine.publishing.rejects import Budget
 from prepcli.engine.ranks.launch import clear_once, has_begun_to_clear, has_done
-from prepcli.engine.ranks.progress import running_here
+from prepcli.engine.ranks.progress import is_running_elsewhere, running_here
 from prepcli.engine.run.job import AnyJob, RunOptions
 from prepcli.engine.run.status import workspaces_of
 from prepcli.engine.state.clearing import MAX_LISTED, Stock, check_stock, clear, is_being_cleared, take_stock
@@ -60,7 +61,7 @@ def refuse_other_command(job: AnyJob, workspace: Workspace, options: RunOptions)
     if stored is not None and stored.command != job.command:
         raise UsageError(
             f"{workspace.named} was made differently: by {stored.command}, not {job.command}. Choose "
-            f"{_elsewhere(job, workspace)}, or move {workspace.named} and {workspace.root} away first"
+            f"{elsewhere(job, workspace)}, or move {workspace.named} and {workspace.root} away first"
         )
 
 
@@ -98,7 +99,7 @@ def _refuse_running(run: "Run") -> None:
     if other is not None:
         raise UsageError(
             f"rank {other.rank} is at work on {run.workspace.named} (process {other.pid}), and {option('--overwrite')} "
-            f"would take its files away; stop it first, or choose {_elsewhere(run.job, run.workspace)}"
+            f"would take its files away; stop it first, or choose {elsewhere(run.job, run.workspace)}"
         )
 
 
@@ -129,32 +130,45 @@ def _refuse_foreign(run: "Run") -> None:
     check_stock(stock, workspace, run.job)
     raise UsageError(
         f"{workspace.out} holds {len(stock.ours):,} file(s) of an earlier run, such as {stock.ours[0]}, but "
-        f"{workspace.plan_file} is not there; choose {_elsewhere(run.job, workspace)}, or give "
+        f"{workspace.plan_file} is not there; choose {elsewhere(run.job, workspace)}, or give "
         f"{option('--overwrite')} to remove them"
     )
 
 
 def made_differently(run: "Run | FolderRun", stored: StoredPlan) -> str:
     """The message for an output that was made in another way, according to its plan `stored`."""
-    elsewhere = _elsewhere(run.job, run.workspace)
+    place = elsewhere(run.job, run.workspace)
     if not run.options.overwrite:
         kept = run.job.kept_by_overwrite
         earlier = {file.get("sha256") for file in stored.inputs}
         add = run.job.adding if earlier.isdisjoint(file.sha256 for file in run.plan.inputs) else ""
-        advice = f"{add}Choose {elsewhere}, or give {option('--overwrite')} to start again{kept and f' ({kept})'}"
+        advice = f"{add}Choose {place}, or give {option('--overwrite')} to start again{kept and f' ({kept})'}"
     elif has_done(run.workspace, run.options.rank, "overwrite"):
-        advice = f"Choose {elsewhere}, or start a new job, whose first start will clear this one"
+        advice = f"Choose {place}, or start a new job, whose first start will clear this one"
     else:
         advice = (
             "Another command, or another rank of this launch, has just begun there: let that finish, choose "
-            f"{elsewhere}, or start all ranks with the same options and a new {option('--launch-id')}"
+            f"{place}, or start all ranks with the same options and a new {option('--launch-id')}"
         )
     found = "; ".join(differences(stored, run.job.command, run.settings, run.plan, run.job.defaults))
     return f"{run.workspace.named} was made differently: {found}. {advice}"
 
 
-def _elsewhere(job: AnyJob, workspace: Workspace) -> str:
+def elsewhere(job: AnyJob, workspace: Workspace) -> str:
+    """What a user may choose in place of an output that is in use, in words."""
     return job.elsewhere or ("another file" if workspace.named != workspace.out else "another directory")
+
+
+def warn_if_running(run: "Run | FolderRun") -> None:
+    """Print a note if another process is at work as the same rank."""
+    rank = run.options.rank
+    other = is_running_elsewhere(run.workspace, rank)
+    if other is not None:
+        tell(
+            f"note: rank {other.rank} seems to be running already (process {other.pid} on {other.host}); "
+            f"both do the same work, and the output stays correct. Stop one of them, or share the work: give each "
+            f"its own {option('--rank')}, and both {option('--world-size', max(rank.world_size, 2))}"
+        )
 
 
 def revisions_of(workspace: Workspace, options: RunOptions) -> Mapping[str, str]:
@@ -291,7 +305,7 @@ def refuse_to_lose_inputs(run: "Run | FolderRun", removed: Stock | None = None) 
         verb = "replace" if removed is None else "remove"
         raise UsageError(
             f"the input {path}{same} lies where this command writes its output, which would {verb} it; choose "
-            f"{_elsewhere(job, workspace)}"
+            f"{elsewhere(job, workspace)}"
         )
 
 
@@ -310,7 +324,11 @@ def _first_among_records(root: Path, places: Iterable[_Place]) -> str | None:
     for place in places:
         for name, above in zip((place.absolute, place.real), roots, strict=True):
             below = name.removeprefix(above).split(os.sep) if name.startswith(above) else [""]
-            if below[0] in CLEARED_FOLDERS or (len(below) == 1 and below[0] in (*CLEARED_FILES, *EDITABLE_FILES)):
+            if (
+                below[0] in CLEARED_FOLDERS
+                or is_run_folder(below[0])
+                or (len(below) == 1 and below[0] in (*CLEARED_FILES, *EDITABLE_FILES))
+            ):
                 return place.path
     return None
 

@@ -4,6 +4,7 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Collection, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,8 @@ class Status(msgspec.Struct):
     `state`: planning (there are no units yet: `stage` says what the ranks do, `stage_done` how many of its
     `stage_total` tasks are done), running, finished, stopped, finishing (all units are done, and their parts are being
     merged) or not_started (no trace of a run was found). `part` names a run that added to `out` (`version_1`,
-    `codes_<name>`); it is empty for the run that made `out`. `missing`: the ids of units that are not done.
+    `codes_<name>`), or the folder of an unfinished run that was begun beside another one, for example with
+    `--overwrite`; it is empty for the run that made `out`. `missing`: the ids of units that are not done.
     `eta_seconds`: the seconds until the slowest rank will end; None if no rank is running, infinite if unknown.
     `retry_with` is the command that tries rejects again; None if none can be retried. `repair_with` is
     the command that measures wrong durations, as in `Report`. `max_rejects` is the limit from
@@ -109,7 +111,8 @@ def read_status(workspace: Workspace) -> Status:
         UsageError: no state of a run was found, or it cannot be read (`find_plan`).
     """
     # Signs of life and progress are read before markers and report: a rank that has ended has written all of these.
-    is_at_work = workspace.life.others(REPEAT_SECONDS)
+    begun = workspace.unfinished_runs()
+    is_at_work = workspace.life.others(REPEAT_SECONDS) and workspace.run in (begun[:1] or [workspace.run])
     plan = find_plan(workspace)
     if plan is None:
         if (planning := _planning(workspace, is_at_work)) is not None:
@@ -144,7 +147,7 @@ def read_status(workspace: Workspace) -> Status:
     slowest = max(running, key=_seconds_to_go, default=None)
     return Status(
         out=str(workspace.named),
-        part="" if workspace.root == work_folder(workspace.named, workspace.main_root.parent) else workspace.root.name,
+        part=_part(workspace),
         command=plan.command,
         state=state,
         units=len(units),
@@ -171,6 +174,11 @@ def read_status(workspace: Workspace) -> Status:
         max_rejects=report.max_rejects if report is not None else "",
         too_many_rejects=report is not None and report.status == "too_many_rejects",
     )
+
+
+def _part(workspace: Workspace) -> str:
+    is_added = workspace.root != work_folder(workspace.named, workspace.main_root.parent)
+    return "/".join([workspace.root.name] * is_added + [workspace.run.name] * workspace.is_beside_another)
 
 
 def _planning(workspace: Workspace, is_at_work: bool) -> Status | None:
@@ -269,6 +277,18 @@ def workspaces_of(out: AnyPath, work_dir: Path | None = None) -> list[Workspace]
     main = workspace_of(out, work_dir)
     own = [main] if main.plan_file.exists() or not later else []
     return [*own, *(Workspace(out, path, work_dir=work_dir) for path in later)]
+
+
+def workspaces_to_show(out: AnyPath, work_dir: Path | None = None) -> list[Workspace]:
+    """As `workspaces_of`, and after each run those that were begun beside it and are not finished."""
+    shown = []
+    for workspace in workspaces_of(out, work_dir):
+        shown.append(workspace)
+        for run in workspace.unfinished_runs():
+            if run != workspace.run:
+                shown.append(copy(workspace))
+                shown[-1].enter(run)
+    return shown
 
 
 HEAD = ("output", "command", "state", "done", "units", "records", "rejects", "left out", "records/s", "to go")

@@ -72,7 +72,8 @@ def published_units(workspace: Workspace, plan: StoredPlan) -> PublishedUnits:
         if marker is None or marker.digest != plan.digest:
             continue
         names = (name for name in marker.files if not name.endswith(_INDEX))
-        missing = next((name for name in names if not found.has(name)), None)
+        in_out = (name for name in names if workspace.made_file(unit.id, name) == workspace.out / name)
+        missing = next((name for name in in_out if not found.has(name)), None)
         first = first or missing
         num_marked += 1
         num_complete += missing is None

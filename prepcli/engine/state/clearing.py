@@ -265,9 +265,11 @@ def tell_removal(stock: Stock, workspace: Workspace, job: AnyJob, run: str) -> N
 def clear_refused(workspace: Workspace) -> None:
     """Remove the files that a command wrote into its state folder before it was refused, and folders that are empty.
 
-    If a run has used the state folder (`Workspace.is_unused`), nothing is removed. Meanwhile another command may have
-    begun in the folder: only files that this other command can make again are removed.
+    If a run has used the state folder (`Workspace.is_unused`), nothing else is removed. Meanwhile another command may
+    have begun in the folder: only files that this other command can make again are removed.
     """
+    if workspace.has_unit_folders and not workspace.plan_file.exists():
+        _remove_empty(workspace.tmp, workspace.progress, workspace.run / "units", workspace.run)
     if not workspace.is_unused:
         return
     for name in ("index", "spool"):
@@ -276,6 +278,10 @@ def clear_refused(workspace: Workspace) -> None:
         workspace.claim_file.unlink(missing_ok=True)
     folders = (workspace.done, workspace.progress, workspace.tmp, workspace.launches, workspace.owned, workspace.root)
     above = (workspace.main_root,) if workspace.main_root in workspace.root.parents else ()
-    for folder in (*folders, *above):
+    _remove_empty(*folders, *above)
+
+
+def _remove_empty(*folders: Path) -> None:
+    for folder in folders:
         with contextlib.suppress(OSError):  # the folder is missing, or has files of others
             folder.rmdir()

@@ -119,7 +119,7 @@ class StoredPlan(msgspec.Struct):
 
     For runs with unit folders: `part` as in `prepcli.engine.ledger.Commit`. `built_on` is the digest of the commit on
     which an addition builds. `base` is the folder of an earlier run of the same plan, whose units are kept, except for
-    those in `again`, which are done again.
+    those in `again`, which are done again. `replaces` is the folder of the run that `--overwrite` replaces.
     """
 
     command: str
@@ -144,6 +144,7 @@ class StoredPlan(msgspec.Struct):
     built_on: str = ""
     base: str = ""
     again: list[str] = []
+    replaces: str = ""
 
     def run_again(self, out: str | AnyPath) -> str:
         """The shell command that continues the run; `out` is the current path of OUT, which may have been moved."""

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import msgspec
 
+from prepcli.engine.state.folders import while_others_remove
 from prepcli.engine.state.plan import PLAN_FORMAT, UNITS_FOLDER, StoredPlan, Unit
-from prepcli.engine.state.workspace import Workspace, atomic_file, read_document, while_others_remove
+from prepcli.engine.state.workspace import Workspace, atomic_file, read_document
 from prepcli.errors import UsageError, naming, option
 
 _CHUNK = 1 << 14

@@ -7,7 +7,7 @@ import shutil
 import stat
 import tempfile
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, TypeVar
 import msgspec
 
 from prepcli.engine.ledger import LEDGER_FILE, Ledger, part_of, run_folders, state_root
+from prepcli.engine.state.folders import device_of_new_file, while_others_remove
 from prepcli.engine.state.in_the_way import naming_what_is_in_the_way, refuse_directories
 from prepcli.engine.state.plan import FINISH_UNIT, UNITS_FOLDER, StoredPlan
 from prepcli.engine.state.store_claim import Claim, StoreClaim
@@ -29,7 +30,6 @@ from prepcli.storage.input_files import FileState, state_of
 from prepcli.storage.paths import AnyPath, StorePath
 
 Document = TypeVar("Document")
-Result = TypeVar("Result")
 
 CLEARED_FILES = ("plan.json", "report.json", "rejects.jsonl")
 EDITABLE_FILES = ("train_ds.yaml",)
@@ -103,13 +103,19 @@ class Workspace:
         """Whether the files of the run are in OUT, as far as they are done; those of unit folders come by a commit."""
         return not self.has_unit_folders or self.run.name in {commit.folder for commit in self.ledger().commits}
 
+    @property
+    def is_beside_another(self) -> bool:
+        """Whether the run is unfinished, and another one has made the output or has begun later."""
+        return self.has_unit_folders and self.run != self._current_run()
+
     def _current_run(self) -> Path | None:
         """The folder of the run that made the output or, if there is none, of the newest that has begun to make it."""
         folder, part = self.ledger_file.parent, part_of(self.root)
         commit = self.ledger().of_part(part)
         if commit is not None:
             return folder / commit.folder
-        return next(iter(self.unfinished_runs()), None)
+        is_of_markers = os.path.lexists(self.root / "plan.json")
+        return None if is_of_markers else next(iter(self.unfinished_runs()), None)
 
     def unfinished_runs(self) -> list[Path]:
         """The folders of runs that have begun to make the output, or this part of it; the newest first."""
@@ -166,14 +172,13 @@ class Workspace:
         if self._store_claim is None:
             self.found.list_store()
         devices: dict[Path, int] = {}
-        self.root.mkdir(parents=True, exist_ok=True)
         units = (self.run / "units",) if self.has_unit_folders else (self.done, self.launches)
-        for directory in (*local, *units, self.progress, self.tmp):
+        for directory in (*local, self.root, *units, self.progress, self.tmp):
             try:
-                devices[directory] = while_others_remove(partial(_device_of_new_file, directory))
+                devices[directory] = while_others_remove(partial(device_of_new_file, directory))
             except OSError as error:
                 why = "it is a file" if isinstance(error, FileExistsError) else error.strerror
-                ours = isinstance(error, FileExistsError) and directory.parent == self.root
+                ours = isinstance(error, FileExistsError) and self.root in directory.parents
                 todo = f"move it away, and run {same_command()} again" if ours else "choose another output directory"
                 if error.errno in FAULTS_OF_THE_MACHINE:
                     todo = f"correct it, and run {same_command()} again"
@@ -325,40 +330,6 @@ def workspace_of(out: AnyPath, work_dir: Path | None = None) -> Workspace:
     workspace = Workspace(out, work_dir=work_dir)
     plan = read_document(workspace.plan_file, StoredPlan)
     return FileWorkspace(out) if isinstance(out, Path) and plan is not None and plan.writes_file else workspace
-
-
-def _device_of_new_file(folder: Path) -> int:
-    """Make a folder and a temporary file in it; returns the number of the device (`st_dev`) on which the file is.
-
-    The file has no name or, if the file system cannot do that, a fixed name. If a process is killed at this moment, the
-    named file may stay; the next process removes it.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    probe: Path | None = None
-    try:
-        file = os.open(folder, getattr(os, "O_TMPFILE", 0) | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    except OSError:
-        probe = folder / f".prepcli~{os.geteuid()}"
-        file = os.open(probe, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-    try:
-        return os.fstat(file).st_dev
-    finally:
-        os.close(file)
-        if probe is not None:
-            probe.unlink(missing_ok=True)
-
-
-def while_others_remove(attempt: Callable[[], Result]) -> Result:
-    """Call `attempt`, which makes a folder and uses it; returns its result.
-
-    If another rank removes the folder meanwhile, `attempt` is called again, at most ten times in all. A rank that
-    clears the output, or that ends, removes folders. `mkdir` reports that a file exists if the folder disappears before
-    `mkdir` has found out that it is a folder.
-    """
-    for _ in range(9):
-        with contextlib.suppress(FileNotFoundError, FileExistsError):
-            return attempt()
-    return attempt()
 
 
 def children_of(folder: Path) -> list[Path]:

@@ -1,23 +1,25 @@
 """Audio that was away during a run and has come back; and a run that has no audio at all."""
 
 import itertools
+import json
 import shlex
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from prepcli.engine.publishing.publish import Marker
 from prepcli.engine.publishing.rejects import Budget
 from prepcli.engine.run.job import RunOptions
-from prepcli.engine.run.run import run_job
+from prepcli.engine.run.run import Run, run_job
 from prepcli.engine.run.share import MIN_RECORDS, MissingAudioError, MissingAudioWatch
 from prepcli.engine.run.unit import Execution
-from prepcli.engine.state.plan import Unit
+from prepcli.engine.runs import FolderRun
 from prepcli.engine.state.workspace import Workspace
+from prepcli.errors import RejectReason
 from tests.conftest import SHORT_CORPUS, read_lines, tree, write_lines
+from tests.engine.state_files import markers
 from tests.engine.toy import ToyJob, ToyPlan, ToyUnit
 from tests.support.running import Outcome, prepcli
 
@@ -32,10 +34,6 @@ def corpus(tmp_path: Path) -> Path:
 
 def run(corpus: Path, out: Path, *more: object) -> Outcome:
     return prepcli("manifest-to-tarred", corpus / "manifest.json", out, *SHARDS, *more)
-
-
-def markers(out: Path) -> dict[str, int]:
-    return {path.stem: path.stat().st_mtime_ns for path in out.with_name("out.prepcli").glob("done/shard*")}
 
 
 @pytest.fixture
@@ -123,8 +121,12 @@ def test_a_retry_that_is_stopped_goes_on_without_the_option(
     with monkeypatch.context() as patch:
         patch.setattr("prepcli.commands.manifest_to_tarred.job.TarredJob.execute", full)
         assert run(corpus, without_s05, "--retry-rejects").code == 1
-    assert prepcli("status", without_s05, "--json").json["state"] == "stopped"
-    assert run(corpus, without_s05).code == 0
+    finished, stopped = json.loads(prepcli("status", without_s05, "--json").out)
+    assert [(one["state"], one["units_done"]) for one in (finished, stopped)] == [("finished", 4), ("stopped", 3)]
+    words = shlex.split(stopped["continue_with"].partition(" && ")[2])
+    assert "--retry-rejects" not in words
+    assert prepcli(*words[1:]).code == 0
+    assert prepcli("status", without_s05, "--json").json["state"] == "finished"
     assert tree(without_s05) == tree(whole)
 
 
@@ -168,11 +170,13 @@ def test_a_run_that_may_lose_so_many_is_not_stopped(corpus: Path, large: Path, t
     assert (few.code, few.json["rejects_by_reason"]) == (3, {"missing_audio": 18})
 
 
-def test_half_of_the_audio_may_be_missing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [Run, FolderRun])
+def test_half_of_the_audio_may_be_missing(kind: type[Run | FolderRun], tmp_path: Path) -> None:
     """With one more missing file the run stops."""
-    workspace = Workspace(tmp_path / "out")
+    out = tmp_path / "out"
+    workspace = Workspace(out)
     workspace.prepare()
-    watch = MissingAudioWatch(workspace, Budget(), 2 * MIN_RECORDS)
+    watch = MissingAudioWatch(kind(ToyJob(out), workspace, RunOptions()), Budget(), 2 * MIN_RECORDS)
 
     def marker(unit: str, records: int, missing: int) -> Marker:
         rejects = {"missing_audio": missing} if missing else {}
@@ -183,16 +187,21 @@ def test_half_of_the_audio_may_be_missing(tmp_path: Path) -> None:
         watch.look(marker("b", 0, 1), {})
 
 
-def test_units_published_while_a_run_is_being_stopped_are_done_again(without_s05: Path) -> None:
+@pytest.mark.parametrize("kind", [Run, FolderRun])
+def test_units_published_while_a_run_is_being_stopped_are_done_again(
+    kind: type[Run | FolderRun], tmp_path: Path
+) -> None:
     """Those with missing audio, which the loop over the units has not seen any more; nothing else."""
-    workspace = Workspace(without_s05)
-    known = {path.stem for path in workspace.done.glob("shard*.json")}
-    units = [Unit(name, 0.0, 1) for name in sorted(known)]
-    read = {name: msgspec.json.decode((workspace.done / f"{name}.json").read_bytes(), type=Marker) for name in known}
-    missing = {name for name, marker in read.items() if marker.rejects}
-    assert 0 < len(missing) < len(known)
-    MissingAudioWatch(workspace, Budget(1), 48).drop_others(units, next(iter(read.values())).digest, {})
-    assert {path.stem for path in workspace.done.glob("shard*.json")} == known - missing
+    out = tmp_path / "out"
+    job, options = ToyJob(out, bad=frozenset({5, 9}), reason=RejectReason.MISSING_AUDIO), RunOptions()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FolderRun, "_commit", FolderRun._report)
+        run = kind(job, Workspace(out), options)
+        run.execute()
+    known = set(markers(out))
+    assert known == {unit.id for unit in run.plan.units}
+    MissingAudioWatch(run, Budget(1), 48).drop_others(run.plan.units, run.digest, {})
+    assert set(markers(out)) == known - {"unit_001", "unit_002"}
 
 
 def test_they_are_looked_for_when_the_workers_have_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from prepcli.engine.state.workspace import Workspace, read_document, write_json
 from prepcli.processes.owner import Life, Owner
 from prepcli.processes.ranks import Rank
 from tests.conftest import SHORT_CORPUS
+from tests.engine.state_files import COMMANDS
 from tests.support.running import HANG_SECONDS, prepcli, start_prepcli
 
 MANIFEST = SHORT_CORPUS / "manifest.json"
@@ -95,11 +96,15 @@ def test_a_run_without_progress_has_not_stopped_while_a_rank_is_at_work(tmp_path
     assert state() == "stopped"
 
 
-def test_a_run_that_ends_while_it_is_looked_at_has_not_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", COMMANDS)
+def test_a_run_that_ends_while_it_is_looked_at_has_not_stopped(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     out = tmp_path / "out"
-    prepcli("manifest-to-tarred", MANIFEST, out, "--num-shards", 3)
+    command, option = COMMANDS[kind]
+    prepcli(command, MANIFEST, out, option, 3 if kind == "tarred" else 16)
     workspace = Workspace(out)
-    last = sorted(workspace.done.glob("shard_*"))[-1]
+    last = workspace.marker_file("shard_000002")
     last.rename(tmp_path / last.name)
     ended = read_document(progress_file(workspace, 0), RankProgress)
     write_json(progress_file(workspace, 0), new_progress(Rank(0, 1), workspace.life.owner))

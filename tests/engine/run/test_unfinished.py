@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import MINI_CORPUS
+from tests.engine.state_files import state_file
 from tests.support.running import prepcli
 
 SIZES = {"tarred": "--num-shards", "shar": "--shard-size", "wenet": "--shard-size", "parquet": "--shard-size"}
@@ -63,9 +64,10 @@ def test_a_set_that_lacks_files(kind: str, tmp_path: Path) -> None:
     assert (done.code, f"{source} lacks shard 1, and has shard 3; copy it again" in done.error_line) == (2, True)
 
 
-def test_a_set_whose_units_are_done_again_is_not_finished(tmp_path: Path) -> None:
-    make("tarred", tmp_path / "set")
-    (tmp_path / "set.prepcli/done/shard_000001.json").unlink()
+@pytest.mark.parametrize("kind", ["tarred", "shar"])
+def test_a_set_whose_units_are_done_again_is_not_finished(kind: str, tmp_path: Path) -> None:
+    make(kind, tmp_path / "set")
+    state_file(tmp_path / "set", "done/shard_000001.json").unlink()
     done = prepcli("convert-audio", tmp_path / "set", tmp_path / "out")
     assert (done.code, "is not finished: 3 of 4 units are done" in done.error_line) == (2, True)
 

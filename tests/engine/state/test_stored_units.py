@@ -11,7 +11,8 @@ from prepcli.engine.state.stored_units import find_plan, read_units, write_units
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import UsageError
 from tests.conftest import SHORT_CORPUS, tree
-from tests.support.running import prepcli
+from tests.engine.state_files import COMMANDS
+from tests.support.running import Outcome, prepcli
 
 MANIFEST = SHORT_CORPUS / "manifest.json"
 
@@ -36,24 +37,32 @@ def test_many_units(tmp_path: Path) -> None:
             read_units(workspace, found)
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("made") / "out"
-    assert prepcli("manifest-to-tarred", MANIFEST, out, "--num-shards", 3).code == 0
+SIZES = {"tarred": 3, "shar": 16}
+
+
+@pytest.fixture(scope="module", params=SIZES)
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("made") / str(request.param)
+    assert run(out.name, out).code == 0
     return out
+
+
+def run(kind: str, out: Path, *more: object) -> Outcome:
+    command, option = COMMANDS[kind]
+    return prepcli(command, MANIFEST, out, option, SIZES[kind], *more)
 
 
 def copied(made: Path, folder: Path) -> Path:
     out = folder / "out"
     shutil.copytree(made, out)
-    shutil.copytree(made.with_name("out.prepcli"), folder / "out.prepcli")
+    shutil.copytree(made.with_name(f"{made.name}.prepcli"), folder / "out.prepcli")
     return out
 
 
 @pytest.mark.parametrize("content", [None, b"", b"[1]\n"], ids=["missing", "empty", "other"])
 def test_lost_units_are_written_again(made: Path, tmp_path: Path, content: bytes | None) -> None:
     out = copied(made, tmp_path)
-    (file,) = (tmp_path / "out.prepcli/units").iterdir()
+    (file,) = tmp_path.glob("out.prepcli/*/units.jsonl" if made.name == "tarred" else "out.prepcli/units/*")
     if content is None:
         file.unlink()
     else:
@@ -61,8 +70,8 @@ def test_lost_units_are_written_again(made: Path, tmp_path: Path, content: bytes
     for command in ("status", "verify", "inspect"):  # a part of an output must not be taken for the whole
         done = prepcli(command, out)
         assert (done.code, done.out) == (2, "")
-        assert "is missing or damaged; run manifest-to-tarred again" in done.err
-    again = prepcli("manifest-to-tarred", MANIFEST, out, "--num-shards", 3)
+        assert f"is missing or damaged; run manifest-to-{made.name} again" in done.err
+    again = run(made.name, out)
     assert (again.code, "nothing to do" in again.out) == (0, True), again.err
     assert prepcli("status", out, "--json").json["state"] == "finished"
     assert tree(out) == tree(made)
@@ -71,7 +80,7 @@ def test_lost_units_are_written_again(made: Path, tmp_path: Path, content: bytes
 def test_a_plan_of_another_version(made: Path, tmp_path: Path) -> None:
     """One line says what to do; only --overwrite starts again."""
     out = copied(made, tmp_path)
-    file = tmp_path / "out.prepcli/plan.json"
+    file = Workspace(out).plan_file
     plan = json.loads(file.read_text())
     del plan["format"], plan["num_units"], plan["units_bytes"]
     units = [{"id": "shard_000000", "cost": 1.0, "num_records": 1}]
@@ -81,11 +90,13 @@ def test_a_plan_of_another_version(made: Path, tmp_path: Path) -> None:
         assert (done.code, done.out) == (2, "")
         assert done.err.startswith(f"prepcli: another version of prepcli has made {out}: ")
         assert done.err.count("\n") == 1
-    run = "manifest-to-tarred", MANIFEST, out, "--num-shards", 3
-    refused = prepcli(*run)
-    assert refused.code == 2
-    assert "by another version of prepcli (its plan has format 1, not 2)" in refused.err.splitlines()[-1]
+    refused = run(made.name, out)
+    if made.name == "tarred":  # `owner.json` has the digest as well
+        assert (refused.code, "nothing to do" in refused.out) == (0, True)
+    else:
+        assert refused.code == 2
+        assert "by another version of prepcli (its plan has format 1, not 2)" in refused.err.splitlines()[-1]
     assert tree(out) == tree(made)
-    assert prepcli(*run, "--overwrite").code == 0
+    assert run(made.name, out, "--overwrite").code == 0
     assert tree(out) == tree(made)
     assert prepcli("status", out, "--json").json["state"] == "finished"
