@@ -11,6 +11,7 @@ import os
 import shutil
 import stat
 import time
+import uuid
 from collections.abc import Collection, Iterable, Iterator
 from copy import copy
 from pathlib import Path
@@ -130,7 +131,7 @@ def _complete(workspace: Workspace, lock: Lock) -> None:
     The change counts as under way until nothing is left to do: a removal that was interrupted is not taken for another.
     """
     ledger, root = workspace.ledger(), workspace.ledger_file.parent
-    for pattern in (f".{LEDGER_FILE}~*", f"{LOCK_FILE}~*", "owned/.*~*", "version_*/owned/.*~*"):
+    for pattern in (f".*{LEDGER_FILE}~*", f"{LOCK_FILE}~*", "owned/.*~*", "version_*/owned/.*~*"):
         for draft in root.glob(pattern):
             draft.unlink(missing_ok=True)
     if ledger.pending is None:
@@ -173,8 +174,12 @@ def _discard_runs(
 
 
 def _write(workspace: Workspace, ledger: Ledger, lock: Lock) -> None:
+    path = workspace.ledger_file
+    draft = path.with_name(f".{path.name}~{uuid.uuid4().hex}")
+    write_json(draft, ledger)
     lock.check()
-    write_json(workspace.ledger_file, ledger)
+    os.replace(draft, path)
+    flush_folders([path.parent])
 
 
 def _bases(run: Workspace) -> list[str]:
@@ -212,7 +217,8 @@ def _remove(workspace: Workspace, names: Iterable[str], lock: Lock) -> None:
     for name in names:
         lock.check()  # another process may already have put its file of the same name here
         (out / name).unlink(missing_ok=True)
-        folders.update(folder for folder in (out / name).parents if out in (folder, *folder.parents))
+        if (out / name).parent not in folders:
+            folders.update(folder for folder in (out / name).parents if out in (folder, *folder.parents))
     for folder in sorted(folders - {out}, key=lambda path: len(path.parts), reverse=True):
         with contextlib.suppress(OSError):
             folder.rmdir()

@@ -128,13 +128,11 @@ class FolderRun:
             do_share(self, self._own)
             check_inputs(self.plan)
             self.load_markers()
-            if len(self.markers) < len(self.plan.units):
-                return self._report()
-            return self._commit()
         except Exception:
-            if self._is_committed():  # another rank has finished the run, and has removed our drafts
+            if self._is_committed():  # another rank finishes the run, and has removed our drafts
                 return self._report("nothing_to_do")
             raise
+        return self._commit() if len(self.markers) == len(self.plan.units) else self._report()
 
     def load_markers(self, listed: bool = False) -> None:
         """Add to `markers` the documents of units that are done, by this rank or others.

@@ -1,7 +1,10 @@
 """Changes of a small output that are killed at a call of the commit, and what must hold then and after the next run."""
 
+import errno
 import re
 import shutil
+import signal
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,13 +18,13 @@ from prepcli.engine.ledger import Ledger
 from tests.conftest import read_lines, tree
 from tests.faults import runs as faults
 from tests.faults.cases import Place
-from tests.faults.shim import KILL, Fault
-from tests.support.running import Outcome, prepcli
+from tests.faults.shim import KILL, STOP, Event, Fault
+from tests.support.running import HANG_SECONDS, Outcome, prepcli
 
 CALLS = ("rename", "link", "unlink", "mkdir", "rmdir", "fsync")
+ON_FULL_DISK = ("write", "writev", "pwrite", "copy", "open", "mkdir", "link", "rename")
 KINDS = ("OUT", "STATE", "TMP")
 _RUN_FOLDER = re.compile(r"(?<=/)[0-9a-f]{16}(\.[0-9a-z]+)?(?=/|$)")
-_RESULTS = ("report.json", "rejects.jsonl")
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,9 @@ class Kills:
     state: set[str] = field(default_factory=set)
     moments: list[int] = field(default_factory=list)
     """Numbers of the calls at which the process is killed."""
+    writes: list[int] = field(default_factory=list)
+    """Numbers of the calls that need room on the disk."""
+    num_disturbed: int = 0
     added: dict[bool, Outcome | dict[str, str]] = field(default_factory=dict)
 
     @property
@@ -140,8 +146,12 @@ class Kills:
         found = next(self.run.glob("*.prepcli/owner.json"), None)
         return found is not None and msgspec.json.decode(found.read_bytes(), type=Ledger).pending is not None
 
-    def kill(self, moment: int) -> None:
+    def start_afresh(self) -> None:
         self.runs.start_afresh()
+        self.num_disturbed += 1
+
+    def kill(self, moment: int) -> None:
+        self.start_afresh()
         fault = Fault(CALLS, KINDS, moment, KILL)
         done = self.runs.call(fault)
         assert done.code == -9, (str(fault), done)
@@ -153,11 +163,53 @@ class Kills:
         if not (is_whole or self.is_pending()):
             yield f"neither whole nor pending: {sorted(self.out())}"
         yield from self.of_readers(is_whole)
+        yield from self.after_again()
+
+    def faults_of_full_disk(self, nth: int) -> Iterator[str]:
+        """The disk is full from the `nth` call on that needs room; then there is room again."""
+        self.start_afresh()
+        done = self.runs.call(Fault(ON_FULL_DISK, KINDS, nth, errno.ENOSPC, True))
+        is_whole = self.out() in (self.before, self.after)
+        if not (is_whole or self.is_pending()):
+            yield f"neither whole nor pending: {sorted(self.out())}"
+        lines = [line for line in done.err.splitlines() if not line.startswith(("note: ", "removed ", "  "))]
+        if done.code == 0 and not (is_whole and not self.is_pending()):
+            yield "exit code 0, but it is not done"
+        if done.code and (len(lines) != 1 or "No space left" not in lines[0] or "a bug" in lines[0]):
+            yield f"exit code {done.code}: {done.err}"
+        yield from self.after_again()
+
+    def faults_of_stopping(self, moment: int) -> Iterator[str]:
+        """Stop the process after a call for so long that another one takes its lock and completes the change."""
+        self.start_afresh()
+        stopped = self.runs.start(Fault(CALLS, KINDS, moment, STOP))
+        while not is_stopped(stopped.pid) and stopped.poll() is None:
+            time.sleep(0.002)
+        with (
+            patch("prepcli.processes.owner.this_place", lambda: "another machine"),
+            patch("prepcli.engine.lock.SILENCE_SECONDS", 0.2),
+            patch("prepcli.engine.lock.EMPTY_SECONDS", 0.2),
+        ):
+            done = prepcli(*(self.change.again or self.change.command))
+        if done.code:
+            yield f"the other one: exit code {done.code}: {done.err}"
+        whole = self.out()
+        if whole != self.after:
+            yield f"the other one: {sorted(set(whole.items()) ^ set(self.after.items()))}"
+        stopped.send_signal(signal.SIGCONT)
+        _, err = stopped.communicate(HANG_SECONDS)
+        if stopped.returncode not in (0, 1, 4) or "Traceback" in err or "a bug" in err:
+            yield f"the stopped one: exit code {stopped.returncode}: {err}"
+        if self.out() != self.after or self.is_pending():
+            yield f"the stopped one: {sorted(set(self.out().items()) ^ set(self.after.items()))}"
+
+    def after_again(self) -> Iterator[str]:
+        """Run again; all that is not as after an undisturbed run."""
         if self.change.names_once and self.out() == self.after and not self.is_pending():
             return  # it was about to end; a second call would be another removal
         again = self.change.again or self.change.command
         done = self.runs.call(arguments=again)
-        if done.code and not (self.change.names_once and done.code == 2):
+        if done.code:
             yield f"again: exit code {done.code}: {done.err}"
         if (out := self.out()) != self.after:
             yield f"again: {sorted(set(out.items()) ^ set(self.after.items()))}"
@@ -202,6 +254,19 @@ class Kills:
         return self.out() if done.code == 0 else done
 
 
+def calls_of(events: Sequence[Event], calls: Sequence[str]) -> int:
+    """How many of the calls are among some events."""
+    return sum(event.call in calls and event.kind in KINDS for event in events)
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process was stopped by a signal."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 @contextmanager
 def prepared(name: str) -> Iterator[Kills]:
     """A change, after it was made without being disturbed."""
@@ -217,11 +282,8 @@ def prepared(name: str) -> Iterator[Kills]:
         kills = Kills(runs, changes[0])
         kills.after, kills.state = kills.out(), kills.names_of_state()
         lock = next(number for number, event in enumerate(runs.events) if event.path.endswith(LOCK_FILE))
-        counted = [
-            [event.call in CALLS and event.kind in KINDS for event in part]
-            for part in (runs.events[:lock], runs.events[lock:])
-        ]
-        kills.moments = list(range(sum(counted[0]) + 1, sum(map(sum, counted)) + 1))
+        for calls, numbers in ((CALLS, kills.moments), (ON_FULL_DISK, kills.writes)):
+            numbers += range(calls_of(runs.events[:lock], calls) + 1, calls_of(runs.events, calls) + 1)
         runs.start_afresh()
         kills.before = kills.out()
         yield kills

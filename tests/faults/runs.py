@@ -41,6 +41,19 @@ class Runs:
             self.place.run.mkdir()
         (self.place.run / OF_USERS).write_text("mine")
 
+    def start(
+        self,
+        fault: Fault | None = None,
+        log: Path | None = None,
+        *,
+        contents: bool = False,
+        arguments: Sequence[object] = (),
+    ) -> warm.WarmProcess:
+        """The command, or that of other `arguments`, in a process."""
+        words = [*map(str, arguments or self.arguments), "--num-workers", "1"]
+        more = variables(self.place.inputs, self.place.run, log, contents=contents, fault=fault)
+        return warm.WarmProcess(MODULE, words, clean_environment(**more), warm.preload_for(words))
+
     def call(
         self,
         fault: Fault | None = None,
@@ -49,10 +62,8 @@ class Runs:
         contents: bool = False,
         arguments: Sequence[object] = (),
     ) -> Outcome:
-        """The command, or that of other `arguments`, to its end."""
-        words = [*map(str, arguments or self.arguments), "--num-workers", "1"]
-        more = variables(self.place.inputs, self.place.run, log, contents=contents, fault=fault)
-        process = warm.WarmProcess(MODULE, words, clean_environment(**more), warm.preload_for(words))
+        """As `start`, to its end."""
+        process = self.start(fault, log, contents=contents, arguments=arguments)
         try:
             out, err = process.communicate(HANG_SECONDS)
         except BaseException:

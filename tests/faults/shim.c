@@ -2,8 +2,8 @@
  *
  * FAULTS_OF_TESTS has a setting per line: `inputs`, `run` (folders), `log` (a file), `contents` (1: flushes are logged
  * with what the file holds), and for a fault `calls`, `kinds` (names with commas between them), `nth` (from 1),
- * `until` (the last call that fails, 0 for all that follow) and `error` (an errno, -1 for a short transfer, or -2 for
- * SIGKILL before the call). Only the leader of a session is disturbed, not what it starts. All calls go to the kernel
+ * `until` (the last call that fails, 0 for all that follow) and `error` (an errno, -1 for a short transfer, -2 for
+ * SIGKILL before the call, or -3 for SIGSTOP after it). Only the leader of a session is disturbed, not what it starts. All calls go to the kernel
  * itself, so that none is counted twice.
  */
 #define _GNU_SOURCE
@@ -151,8 +151,9 @@ static void note(const char *call, const char *kind, int error, const char *path
         int struck = strike(call, kind);                                                              \
         if (struck > 0) { errno = struck; result = -1; }                                              \
         else {                                                                                        \
-            if (struck < 0 && wanted > 1) wanted /= 2;                                                \
+            if (struck == -1 && wanted > 1) wanted /= 2;                                              \
             result = act;                                                                             \
+            if (struck == -3) syscall(SYS_kill, syscall(SYS_getpid), SIGSTOP);                        \
         }                                                                                             \
         note(call, kind, result < 0 ? errno : 0, path, other, whole);                                 \
         pthread_mutex_unlock(&lock);                                                                  \
