@@ -148,7 +148,7 @@ def _complete(workspace: Workspace, lock: Lock) -> None:
             _adopt(heir, lock)
         _write(workspace, Ledger(before, Pending(after, is_cleared=True)), lock)
     for commit in entering:
-        workspace.flush(_moved(workspace, commit, lock))
+        _move(workspace, commit, lock)
     lock.check()
     _discard_runs(workspace, leaving, heirs, after)
     for heir in heirs:
@@ -194,21 +194,15 @@ def _bases(run: Workspace) -> list[str]:
 
 def _clear(workspace: Workspace, commit: Commit, heirs: Collection[Workspace], lock: Lock) -> None:
     """Remove the files of a leaving run that are as it has written them, except for those of units that heirs keep."""
-    units = (
-        unit
-        for unit in units_of(workspace, commit)
-        if all(heir.unit_folder(unit.marker.unit) != unit.folder for heir in heirs)
-    )
-    _remove(
-        workspace,
-        (
-            name
-            for unit in units
-            for name, file in reversed(unit.marker.files.items())
-            if is_ours(workspace.folder / name, [file, *unit.marker.earlier.get(name, ())])
-        ),
-        lock,
-    )
+
+    def names() -> Iterator[str]:
+        for unit in units_of(workspace, commit):
+            if all(heir.unit_folder(unit.marker.unit) != unit.folder for heir in heirs):
+                for name, file in reversed(unit.marker.files.items()):
+                    if is_ours(workspace.folder / name, [file, *unit.marker.earlier.get(name, ())]):
+                        yield name
+
+    _remove(workspace, names(), lock)
 
 
 def _remove(workspace: Workspace, names: Iterable[str], lock: Lock) -> None:
@@ -217,12 +211,12 @@ def _remove(workspace: Workspace, names: Iterable[str], lock: Lock) -> None:
     for name in names:
         lock.check()  # another process may already have put its file of the same name here
         (out / name).unlink(missing_ok=True)
-        if (out / name).parent not in folders:
-            folders.update(folder for folder in (out / name).parents if out in (folder, *folder.parents))
-    for folder in sorted(folders - {out}, key=lambda path: len(path.parts), reverse=True):
+        folders.add(os.path.dirname(name))
+    every = {folder for name in folders for folder in (out / name, *(out / name).parents) if out in folder.parents}
+    for folder in sorted(every, key=lambda path: len(path.parts), reverse=True):
         with contextlib.suppress(OSError):
             folder.rmdir()
-    flush_folders(folder for folder in folders if folder.exists())
+    flush_folders(folder for folder in {out, *every} if folder.exists())
 
 
 def _adopt(run: Workspace, lock: Lock) -> None:
@@ -240,32 +234,33 @@ def _adopt(run: Workspace, lock: Lock) -> None:
     flush_folders(changed)
 
 
-def _moved(workspace: Workspace, commit: Commit, lock: Lock) -> Iterator[Path]:
-    """Rename the files of an entering run into OUT, those by which readers find the others last; yields their paths."""
-    out = workspace.folder
+def _move(workspace: Workspace, commit: Commit, lock: Lock) -> None:
+    """Rename the files of an entering run into OUT, those by which readers find the others last."""
+    out, folders = workspace.folder, set()
     out.mkdir(parents=True, exist_ok=True)
     for unit in units_of(workspace, commit, is_whole=True):
         lock.check()
+        files, root = f"{unit.folder / FILES}/", f"{out}/"
         for name, file in unit.marker.files.items():
-            source, target = unit.folder / FILES / name, out / name
-            if source.exists():  # else it is there already
-                if os.path.lexists(target) and not is_ours(target, [file]):
-                    set_aside(workspace, target, name)
-                _rename(source, target)
-                yield target
+            if os.path.exists(files + name):  # else it is there already
+                if os.path.lexists(root + name) and not is_ours(out / name, [file]):
+                    set_aside(workspace, out / name, name)
+                _rename(files + name, root + name)
+                folders.add(os.path.dirname(name))
         if unit.marker.unit == FINISH_UNIT.id:
             for name in unit.marker.work_files:
                 if (unit.folder / name).exists():
                     _rename(unit.folder / name, unit.workspace.root / name)
-                    yield unit.workspace.root / name
+            workspace.flush([unit.workspace.report_file])
+    workspace.flush(out / folder / "file" for folder in folders)
 
 
-def _rename(source: Path, target: Path) -> None:
+def _rename(source: str | Path, target: str | Path) -> None:
     with naming(target):
         try:
             os.replace(source, target)
         except FileNotFoundError:
-            target.parent.mkdir(parents=True, exist_ok=True)
+            os.makedirs(os.path.dirname(target), exist_ok=True)
             os.replace(source, target)
 
 
@@ -285,31 +280,32 @@ def check(workspace: Workspace, commit: Commit, ledger: Ledger) -> None:
         PrepcliError: a unit is not there, or two files would be one.
         UsageError: a file of others has a name that a file of the run needs, or a folder is on another file system.
     """
-    run, out = workspace_of_commit(workspace, commit), workspace.folder
-    in_the_way: dict[str, Path] = {}
-    folders = {out}
+    out = workspace.folder
+    device = workspace_of_commit(workspace, commit).run.stat().st_dev
+    in_the_way: dict[str, PublishedFile | None] = {}
+    folders = {""}
     for unit in units_of(workspace, commit, is_whole=True):
-        files = unit.folder / FILES
+        files, root = f"{unit.folder / FILES}/", f"{out}/"
         for name, file in unit.marker.files.items():
-            path = out / name
-            if os.path.lexists(path) and (files / name).exists() and not is_ours(path, [file]):
-                in_the_way[name] = path
-            if path.parent not in folders:
-                folders.add(path.parent)
-                above = next(folder for folder in path.parents if os.path.lexists(folder))
+            if os.path.lexists(root + name) and os.path.exists(files + name):
+                in_the_way[name] = file
+            if (folder := os.path.dirname(name)) not in folders:
+                folders.add(folder)
+                above = next(path for path in (out / folder, *(out / folder).parents) if os.path.lexists(path))
                 if not above.is_dir():
-                    in_the_way[relative(above, out)] = above
-                elif above.stat().st_dev != run.run.stat().st_dev:
+                    in_the_way[relative(above, out)] = None
+                elif above.stat().st_dev != device:
                     raise UsageError(
-                        f"{above} is on another file system than {run.root}, so {path.name} could not be moved there; "
-                        f"give an output that is on one, and run {same_command()} again"
+                        f"{above} is on another file system than {workspace.root}, so {os.path.basename(name)} could "
+                        f"not be moved there; give an output that is on one, and run {same_command()} again"
                     )
     for unit in (unit for known in ledger.commits for unit in units_of(workspace, known) if in_the_way):
         for name in unit.marker.files:
-            if name in in_the_way and not _is_folder(in_the_way[name]):
-                del in_the_way[name]
-    if in_the_way:
-        first, more = next(iter(in_the_way.values())), f", and {len(in_the_way) - 1:,} more," * (len(in_the_way) > 1)
+            if name in in_the_way and not _is_folder(out / name):
+                del in_the_way[name]  # it is removed, or kept if it was changed
+    strangers = [out / name for name, file in in_the_way.items() if file is None or not is_ours(out / name, [file])]
+    if strangers:
+        first, more = strangers[0], f", and {len(strangers) - 1:,} more," * (len(strangers) > 1)
         if _is_folder(first):
             raise UsageError(
                 f"{first} is a directory, but a file belongs there; move it away, and run {same_command()} again"
@@ -318,7 +314,7 @@ def check(workspace: Workspace, commit: Commit, ledger: Ledger) -> None:
             f"{first}{more} is there already, and no record in {workspace.root} shows that this run has written it; "
             f"move it away, and run {same_command()} again"
         )
-    if (run.run / UNITS.upper()).exists():  # the file system ignores case
+    if (workspace.ledger_file.with_name(commit.folder) / UNITS.upper()).exists():  # the file system ignores case
         refuse_names_that_are_one(out, files_of(workspace, [commit]))
 
 
