@@ -2,7 +2,8 @@
 
 The change is written down before it begins, and is repeated whole if it was interrupted: files of runs that leave the
 list are removed, then files of runs that enter it are renamed into OUT. Any process can repeat it, because the unit
-documents name all files. Only files that are as a run has written them are removed.
+documents name all files. Only files that are as a run has written them are removed; others that are in the way go to
+`OUT.prepcli/kept/`.
 """
 
 import contextlib
@@ -10,7 +11,8 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Collection, Iterator, Mapping
+import uuid
+from collections.abc import Collection, Iterable, Iterator
 from copy import copy
 from pathlib import Path
 from typing import NamedTuple
@@ -18,21 +20,22 @@ from typing import NamedTuple
 import msgspec
 
 from prepcli.engine.earlier import earlier_commits, remove_state
-from prepcli.engine.ledger import Commit, Ledger, Pending
-from prepcli.engine.lock import Lock, locked
+from prepcli.engine.ledger import LEDGER_FILE, Commit, Ledger, Pending
+from prepcli.engine.lock import Lock, is_left, locked
 from prepcli.engine.publishing.output_files import PublishedFile
-from prepcli.engine.publishing.owned import has_content, is_as_published
+from prepcli.engine.publishing.owned import has_content, is_as_published, set_aside
 from prepcli.engine.publishing.publish import Marker
+from prepcli.engine.state.in_the_way import refuse_names_that_are_one
 from prepcli.engine.state.plan import FINISH_UNIT, StoredPlan
 from prepcli.engine.state.stored_units import has_units, read_units
 from prepcli.engine.state.workspace import Workspace, children_of, flush_folders, read_document, write_json
 from prepcli.engine.unit_folders import FILES, UNITS
 from prepcli.errors import PrepcliError, UsageError, naming, same_command
-from prepcli.interface.calls import tell
+from prepcli.storage.paths import relative
 
 LOCK_FILE = "commit.lock"
-MAX_SHOWN = 10
-"""Maximum number of names in a message."""
+REPLACED = "replaced"
+"""The folder in OUT.prepcli to which the folders of earlier runs are renamed before they are removed."""
 
 
 class CommittedUnit(NamedTuple):
@@ -65,188 +68,204 @@ def workspace_of_commit(workspace: Workspace, commit: Commit) -> Workspace:
     return found
 
 
-def units_of(workspace: Workspace, commit: Commit) -> Iterator[CommittedUnit]:
-    """The units of a commit in the order of its plan, the final merge last."""
-    found = workspace_of_commit(workspace, commit)
-    plan = read_document(found.plan_file, StoredPlan)
-    if plan is not None and plan.num_units and has_units(found, plan):
-        paths = [found.marker_file(unit.id) for unit in (*read_units(found, plan), FINISH_UNIT)]
+def units_of(workspace: Workspace, commit: Commit, is_whole: bool = False) -> Iterator[CommittedUnit]:
+    """The units of a commit in the order of its plan, the final merge last.
+
+    Raises:
+        PrepcliError: a unit is not there although the commit `is_whole`.
+    """
+    run = workspace_of_commit(workspace, commit)
+    plan = read_document(run.plan_file, StoredPlan)
+    if plan is not None and plan.num_units and has_units(run, plan):
+        paths = [run.marker_file(unit.id) for unit in (*read_units(run, plan), FINISH_UNIT)]
     else:  # without them, the order is not known
-        merged = found.marker_file(FINISH_UNIT.id)
-        paths = [*(path for path in found.marker_files() if path != merged), merged]
+        merged = run.marker_file(FINISH_UNIT.id)
+        paths = [*(path for path in run.marker_files() if path != merged), merged]
     for path in paths:
         marker = read_document(path, Marker)
         if marker is not None:
-            yield CommittedUnit(found, marker)
+            yield CommittedUnit(run, marker)
+        elif is_whole:
+            raise PrepcliError(f"{path} is missing or damaged, so {run.named} cannot be completed")
 
 
 @contextlib.contextmanager
 def committing(workspace: Workspace) -> Iterator[Lock]:
     """Hold the lock of the output within the context; a change that was interrupted is completed first."""
     with locked(workspace.ledger_file.with_name(LOCK_FILE)) as lock:
-        complete(workspace, lock)
+        _complete(workspace, lock)
         yield lock
 
 
-def recover(workspace: Workspace) -> None:
-    """Complete a change of the output that was interrupted, if there is one."""
-    if workspace.ledger_file.exists():
-        if workspace.ledger().pending is not None:
-            with committing(workspace):
-                pass
-        for name in workspace.ledger().replaced:
-            shutil.rmtree(workspace.ledger_file.with_name(name), ignore_errors=True)
+def recover(workspace: Workspace) -> list[Commit]:
+    """Complete a change of the output that was interrupted, if there is one; returns the commits that have left."""
+    root = workspace.ledger_file.parent
+    if not (workspace.ledger_file.exists() or is_left(root / LOCK_FILE)):
+        return []
+    before = workspace.ledger()
+    if before.pending is not None or is_left(root / LOCK_FILE):
+        with committing(workspace):
+            pass
+    if (root / REPLACED).exists():
+        shutil.rmtree(root / REPLACED, ignore_errors=True)
+    return [commit for commit in before.commits if commit not in workspace.ledger().commits]
 
 
 def change(workspace: Workspace, commits: tuple[Commit, ...], lock: Lock, obsolete: Collection[str] = ()) -> None:
     """Change the output to the files of `commits`; `obsolete` as in `Pending`.
 
-    The caller has the lock, and knows that no file is in the way.
+    The caller has the lock, and has called `check` for what is new.
     """
     pending = Pending(commits, tuple(obsolete))
-    _write(workspace, msgspec.structs.replace(read_ledger(workspace), pending=pending))
-    complete(workspace, lock)
+    _write(workspace, msgspec.structs.replace(read_ledger(workspace), pending=pending), lock)
+    _complete(workspace, lock)
 
 
-def complete(workspace: Workspace, lock: Lock) -> None:
-    """Complete the change that is under way, if there is one."""
-    ledger = workspace.ledger()
+def discard(workspace: Workspace, folder: Path) -> None:
+    """Rename a folder in OUT.prepcli, so that it is gone at once; `recover` and the next change remove it."""
+    replaced = workspace.ledger_file.with_name(REPLACED)
+    with contextlib.suppress(FileNotFoundError):  # it was removed before an interruption
+        replaced.mkdir(exist_ok=True)
+        os.rename(folder, replaced / f"{folder.name}~{time.time_ns():x}")
+
+
+def _complete(workspace: Workspace, lock: Lock) -> None:
+    """Complete the change that is under way, if there is one; remove the drafts of processes that were killed.
+
+    The change counts as under way until nothing is left to do: a removal that was interrupted is not taken for another.
+    """
+    ledger, root = workspace.ledger(), workspace.ledger_file.parent
+    for pattern in (f".*{LEDGER_FILE}~*", f"{LOCK_FILE}~*", "owned/.*~*", "version_*/owned/.*~*"):
+        for draft in root.glob(pattern):
+            draft.unlink(missing_ok=True)
     if ledger.pending is None:
         return
     before, after = ledger.commits, ledger.pending.commits
     leaving = [commit for commit in before if commit not in after]
     entering = [commit for commit in after if commit not in before]
+    heirs = [workspace_of_commit(workspace, commit) for commit in entering]
     if not ledger.pending.is_cleared:
         for commit in reversed(leaving):
-            _clear(workspace, commit, _heir(workspace, commit, entering), lock)
-        for name in ledger.pending.obsolete:
-            (workspace.folder / name).unlink(missing_ok=True)
-        for commit in entering:
-            _adopt(workspace, commit)
-        ledger = msgspec.structs.replace(ledger, pending=Pending(after, is_cleared=True))
-        _write(workspace, ledger)
+            _clear(workspace, commit, heirs, lock)
+        _remove(workspace, ledger.pending.obsolete, lock)
+        for heir in heirs:
+            _adopt(heir, lock)
+        _write(workspace, Ledger(before, Pending(after, is_cleared=True)), lock)
     for commit in entering:
         _move(workspace, commit, lock)
     lock.check()
-    used = {commit.folder for commit in after}
+    _discard_runs(workspace, leaving, heirs, after)
+    for heir in heirs:
+        _sweep(heir)
+    shutil.rmtree(root / REPLACED, ignore_errors=True)
+    _write(workspace, Ledger(after), lock)
+
+
+def _discard_runs(
+    workspace: Workspace, leaving: Collection[Commit], heirs: Collection[Workspace], after: Collection[Commit]
+) -> None:
+    """Remove the state of runs that have left, and of earlier runs of which heirs have kept units."""
+    root, used = workspace.ledger_file.parent, {name for commit in after for name in (commit.folder, commit.part)}
     for commit in leaving:
-        if not workspace_of_commit(workspace, commit).has_unit_folders:
-            remove_state(workspace_of_commit(workspace, commit).root)
-    gone = {commit.folder for commit in leaving if commit.folder != commit.part}
-    known = {*ledger.replaced, *gone, *_bases(workspace, entering)} - used
-    replaced = [name for name in sorted(known) if workspace.ledger_file.with_name(name).exists()]
-    _write(workspace, Ledger(after, None, tuple(replaced)))
-    for commit in entering:
-        _sweep(workspace_of_commit(workspace, commit))
-    for name in replaced:
-        shutil.rmtree(workspace.ledger_file.with_name(name), ignore_errors=True)
+        run = workspace_of_commit(workspace, commit)
+        if not run.has_unit_folders:
+            remove_state(run.root)
+    names = [*(name for heir in heirs for name in _bases(heir))]
+    names += [name for commit in leaving for name in (commit.folder, commit.part)]
+    for name in names:
+        if name and name not in used:
+            discard(workspace, root / name)
 
 
-def _write(workspace: Workspace, ledger: Ledger) -> None:
-    write_json(workspace.ledger_file, ledger)
+def _write(workspace: Workspace, ledger: Ledger, lock: Lock) -> None:
+    path = workspace.ledger_file
+    draft = path.with_name(f".{path.name}~{uuid.uuid4().hex}")
+    write_json(draft, ledger)
+    lock.check()
+    os.replace(draft, path)
+    flush_folders([path.parent])
 
 
-def _plan(workspace: Workspace, commit: Commit) -> StoredPlan | None:
-    return read_document(workspace_of_commit(workspace, commit).plan_file, StoredPlan)
+def _bases(run: Workspace) -> list[str]:
+    """The folders of the earlier runs whose units a run has kept, the earliest first."""
+    names: list[str] = []
+    plan = read_document(run.plan_file, StoredPlan)
+    while plan is not None and plan.base:
+        names.insert(0, plan.base)
+        plan = read_document(run.run.with_name(plan.base) / "plan.json", StoredPlan)
+    return names
 
 
-def _bases(workspace: Workspace, entering: Collection[Commit]) -> Iterator[str]:
-    """The folders of the earlier runs whose units the entering runs have kept."""
-    for commit in entering:
-        name = getattr(_plan(workspace, commit), "base", "")
-        while name:
-            yield name
-            plan = read_document(workspace.ledger_file.with_name(name) / "plan.json", StoredPlan)
-            name = plan.base if plan is not None else ""
+def _clear(workspace: Workspace, commit: Commit, heirs: Collection[Workspace], lock: Lock) -> None:
+    """Remove the files of a leaving run that are as it has written them, except for those of units that heirs keep."""
+
+    def names() -> Iterator[str]:
+        for unit in units_of(workspace, commit):
+            if all(heir.unit_folder(unit.marker.unit) != unit.folder for heir in heirs):
+                for name, file in reversed(unit.marker.files.items()):
+                    if is_ours(workspace.folder / name, [file, *unit.marker.earlier.get(name, ())]):
+                        yield name
+
+    _remove(workspace, names(), lock)
 
 
-def _heir(workspace: Workspace, leaving: Commit, entering: Collection[Commit]) -> Workspace | None:
-    """The workspace of the entering run that keeps units of the leaving one; None if there is none."""
-    for commit in entering:
-        if leaving.folder in _bases(workspace, [commit]):
-            return workspace_of_commit(workspace, commit)
-    return None
+def _remove(workspace: Workspace, names: Iterable[str], lock: Lock) -> None:
+    """Remove files of OUT, and folders that become empty."""
+    out, folders = workspace.folder, set()
+    for name in names:
+        lock.check()  # another process may already have put its file of the same name here
+        (out / name).unlink(missing_ok=True)
+        folders.add(os.path.dirname(name))
+    every = {folder for name in folders for folder in (out / name, *(out / name).parents) if out in folder.parents}
+    for folder in sorted(every, key=lambda path: len(path.parts), reverse=True):
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+    flush_folders(folder for folder in {out, *every} if folder.exists())
 
 
-def _clear(workspace: Workspace, commit: Commit, heir: Workspace | None, lock: Lock) -> None:
-    """Remove the files of a leaving run that are as it has written them, except for those of units that are kept."""
-    folders: set[Path] = set()
-    for unit in units_of(workspace, commit):
-        if heir is not None and unit.marker.unit != FINISH_UNIT.id and not _is_own(heir, unit.marker.unit):
-            continue
-        lock.check()
-        for name, file in reversed(unit.marker.files.items()):
-            path = workspace.folder / name
-            if is_ours(path, [file, *unit.marker.earlier.get(name, ())]):
-                path.unlink(missing_ok=True)
-                folders.add(path.parent)
-    _remove_empty(folders, workspace.folder)
-
-
-def _is_own(workspace: Workspace, unit: str) -> bool:
-    return (workspace.run / UNITS / unit).is_dir()
-
-
-def _adopt(workspace: Workspace, commit: Commit) -> None:
+def _adopt(run: Workspace, lock: Lock) -> None:
     """Move the units that an entering run has kept of earlier runs into its own folder."""
-    run = workspace_of_commit(workspace, commit)
     plan = read_document(run.plan_file, StoredPlan)
     if plan is None or not plan.base:
         return
+    changed = set()
     for unit in read_units(run, plan):
-        if not _is_own(run, unit.id):
-            with contextlib.suppress(FileNotFoundError):
-                os.rename(run.unit_folder(unit.id), run.run / UNITS / unit.id)
-    flush_folders([run.run / UNITS])
+        kept, folder = run.unit_folder(unit.id), run.run / UNITS / unit.id
+        if kept != folder:
+            lock.check()
+            os.rename(kept, folder)
+            changed |= {kept.parent, folder.parent}
+    flush_folders(changed)
 
 
 def _move(workspace: Workspace, commit: Commit, lock: Lock) -> None:
     """Rename the files of an entering run into OUT, those by which readers find the others last."""
-    folders: set[Path] = set()
-    out = workspace.folder
+    out, folders = workspace.folder, set()
     out.mkdir(parents=True, exist_ok=True)
-    for unit in units_of(workspace, commit):
+    for unit in units_of(workspace, commit, is_whole=True):
         lock.check()
-        files = unit.folder / FILES
+        files, root = f"{unit.folder / FILES}/", f"{out}/"
         for name, file in unit.marker.files.items():
-            source, target = files / name, out / name
-            if not source.exists():
-                continue  # it is in OUT
-            if os.path.lexists(target):
-                _make_way(unit.workspace, target, name, file)
-            _rename(source, target)
-            folders.add(target.parent)
+            if os.path.exists(files + name):  # else it is there already
+                if os.path.lexists(root + name) and not is_ours(out / name, [file]):
+                    set_aside(workspace, out / name, name)
+                _rename(files + name, root + name)
+                folders.add(os.path.dirname(name))
         if unit.marker.unit == FINISH_UNIT.id:
             for name in unit.marker.work_files:
                 if (unit.folder / name).exists():
                     _rename(unit.folder / name, unit.workspace.root / name)
-                    folders.add(unit.workspace.root)
-    above = {one for folder in folders for one in folder.parents if out.parent in one.parents}
-    flush_folders(sorted(folders | above))
+            workspace.flush([unit.workspace.report_file])
+    workspace.flush(out / folder / "file" for folder in folders)
 
 
-def _rename(source: Path, target: Path) -> None:
+def _rename(source: str | Path, target: str | Path) -> None:
     with naming(target):
         try:
             os.replace(source, target)
         except FileNotFoundError:
-            target.parent.mkdir(parents=True, exist_ok=True)
+            os.makedirs(os.path.dirname(target), exist_ok=True)
             os.replace(source, target)
-
-
-def _make_way(workspace: Workspace, path: Path, name: str, new: PublishedFile) -> None:
-    """Keep a file that somebody has put, or changed, where a file of ours belongs."""
-    if path.is_dir() and not path.is_symlink():
-        raise UsageError(
-            f"{path} is a directory, but a file belongs there; move it away, and run {same_command()} again"
-        )
-    if is_ours(path, [new]):
-        return
-    kept = workspace.ledger_file.with_name("kept") / name
-    while os.path.lexists(kept):
-        kept = kept.with_name(f"{path.name}~{time.time_ns():x}")
-    _rename(path, kept)
-    tell(f"note: {path} is not as prepcli has written it; it is kept as {kept}")
 
 
 def is_ours(path: Path, records: Collection[PublishedFile]) -> bool:
@@ -258,26 +277,53 @@ def is_ours(path: Path, records: Collection[PublishedFile]) -> bool:
     return stat.S_ISREG(state.st_mode) and (is_as_published(state, records) or has_content(path, state, records))
 
 
-def check_free(workspace: Workspace, commit: Commit, ledger: Ledger) -> None:
-    """Check that no file of others has the name of a file of a run that is to be committed.
+def check(workspace: Workspace, commit: Commit, ledger: Ledger) -> None:
+    """Check, before a change begins, that it can be completed: all units of a run are there, and nothing is in the way.
 
     Raises:
-        UsageError: such a file exists.
+        PrepcliError: a unit is not there, or two files would be one.
+        UsageError: a file of others has a name that a file of the run needs, or a folder is on another file system.
     """
-    ours = files_of(workspace, ledger.commits) if ledger.commits else {}
-    strangers = []
-    for unit in units_of(workspace, commit):
+    out = workspace.folder
+    device = workspace_of_commit(workspace, commit).run.stat().st_dev
+    in_the_way: dict[str, PublishedFile | None] = {}
+    folders = {""}
+    for unit in units_of(workspace, commit, is_whole=True):
+        files, root = f"{unit.folder / FILES}/", f"{out}/"
+        for name, file in unit.marker.files.items():
+            if os.path.lexists(root + name) and os.path.exists(files + name):
+                in_the_way[name] = file
+            if (folder := os.path.dirname(name)) not in folders:
+                folders.add(folder)
+                above = next(path for path in (out / folder, *(out / folder).parents) if os.path.lexists(path))
+                if not above.is_dir():
+                    in_the_way[relative(above, out)] = None
+                elif above.stat().st_dev != device:
+                    raise UsageError(
+                        f"{above} is on another file system than {workspace.root}, so {os.path.basename(name)} could "
+                        f"not be moved there; give an output that is on one, and run {same_command()} again"
+                    )
+    for unit in (unit for known in ledger.commits for unit in units_of(workspace, known) if in_the_way):
         for name in unit.marker.files:
-            path = workspace.folder / name
-            is_new = os.path.lexists(path) and name not in ours and (unit.folder / FILES / name).exists()
-            if is_new and not is_ours(path, [unit.marker.files[name]]):
-                strangers.append(path)
+            if name in in_the_way and not _is_folder(out / name):
+                del in_the_way[name]  # it is removed, or kept if it was changed
+    strangers = [out / name for name, file in in_the_way.items() if file is None or not is_ours(out / name, [file])]
     if strangers:
-        more = f", and {len(strangers) - 1:,} more," if len(strangers) > 1 else ""
+        first, more = strangers[0], f", and {len(strangers) - 1:,} more," * (len(strangers) > 1)
+        if _is_folder(first):
+            raise UsageError(
+                f"{first} is a directory, but a file belongs there; move it away, and run {same_command()} again"
+            )
         raise UsageError(
-            f"{strangers[0]}{more} is there already, and no record in {workspace.root} shows that this run has written "
-            f"it; move it away, and run {same_command()} again"
+            f"{first}{more} is there already, and no record in {workspace.root} shows that this run has written it; "
+            f"move it away, and run {same_command()} again"
         )
+    if (workspace.ledger_file.with_name(commit.folder) / UNITS.upper()).exists():  # the file system ignores case
+        refuse_names_that_are_one(out, files_of(workspace, [commit]))
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
 
 
 def files_of(workspace: Workspace, commits: Collection[Commit]) -> dict[str, list[PublishedFile]]:
@@ -292,30 +338,8 @@ def files_of(workspace: Workspace, commits: Collection[Commit]) -> dict[str, lis
 
 def _sweep(run: Workspace) -> None:
     """Remove what ranks have left in the folder of a committed run, and the empty folders of its files."""
-    if not run.has_unit_folders:
-        return
-    for folder in (run.tmp, run.run / "crashes", *(unit / FILES for unit in children_of(run.run / UNITS))):
-        shutil.rmtree(folder, ignore_errors=True)
     for entry in children_of(run.run):
         if entry.name.startswith("."):
             entry.unlink(missing_ok=True)
-
-
-def _remove_empty(folders: Collection[Path], out: Path) -> None:
-    """Remove folders below OUT that have become empty."""
-    every = {one for folder in folders for one in (folder, *folder.parents) if out in one.parents}
-    for folder in sorted(every, key=lambda one: len(one.parts), reverse=True):
-        with contextlib.suppress(OSError):
-            folder.rmdir()
-    flush_folders(one for one in {out, *every} if one.exists())
-
-
-def refuse_pending(workspace: Workspace) -> None:
-    """Raise `PrepcliError` if a change of the output was interrupted, so that its files are of two runs."""
-    if workspace.ledger_file.exists() and workspace.ledger().pending is not None:
-        raise PrepcliError(f"{workspace.named} is being changed, or that was interrupted")
-
-
-def by_part(commits: Collection[Commit]) -> Mapping[str, Commit]:
-    """The commits by their parts."""
-    return {commit.part: commit for commit in commits}
+    for folder in (run.run / "crashes", *(unit / FILES for unit in children_of(run.run / UNITS)), run.tmp):
+        shutil.rmtree(folder, ignore_errors=True)

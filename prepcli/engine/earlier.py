@@ -16,7 +16,7 @@ from prepcli.errors import UsageError
 from prepcli.interface.printing import printable_command
 
 _FILES = ("plan.json", "clearing.json")
-_FOLDERS = (*(name for name in CLEARED_FOLDERS if name != "units"), "units", "owned", "launches", "claims")
+_FOLDERS = (*(name for name in CLEARED_FOLDERS if name != "units"), "units", "launches", "claims")
 
 
 def earlier_commits(workspace: Workspace) -> tuple[Commit, ...]:
@@ -45,5 +45,7 @@ def remove_state(root: Path) -> None:
     """Remove the state of a run of 0.3 from its folder, after its files were removed or replaced."""
     for name in _FILES:
         (root / name).unlink(missing_ok=True)
+    for note in (root / "owned").glob("*.json"):  # digests of files that users may change stay
+        note.unlink(missing_ok=True)
     for name in _FOLDERS:
         shutil.rmtree(root / name, ignore_errors=True)

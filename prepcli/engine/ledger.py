@@ -42,7 +42,7 @@ class Pending(msgspec.Struct, frozen=True):
     Attributes:
         commits: the commits after it.
         obsolete: further files of OUT that are removed: indexes of removed files, which any program may have written.
-        is_cleared: whether the files of earlier commits are out of the way.
+        is_cleared: whether the files of the commits that leave are removed.
     """
 
     commits: tuple[Commit, ...]
@@ -56,12 +56,10 @@ class Ledger(msgspec.Struct, frozen=True):
     Attributes:
         commits: the commits of the output, in order: the run that made it, then those that have added to it.
         pending: the change that is under way; None if there is none.
-        replaced: folders of earlier runs that can be removed.
     """
 
     commits: tuple[Commit, ...] = ()
     pending: Pending | None = None
-    replaced: tuple[str, ...] = ()
     format: int = LEDGER_FORMAT
 
     def of_part(self, part: str) -> Commit | None:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from prepcli.errors import PrepcliError, naming, same_command
-from prepcli.processes.owner import Owner
+from prepcli.processes.owner import EMPTY_SECONDS, Owner
 from prepcli.processes.signals import STOP_SIGNALS
 
 TOUCH_SECONDS = 10.0
@@ -50,11 +50,11 @@ def locked(path: Path) -> Iterator[Lock]:
     token = f"{Owner.of_this_process(uuid.uuid4().hex[:16])}".encode()
     path.parent.mkdir(parents=True, exist_ok=True)
     seen: tuple[object, float] = (None, 0.0)
-    while not _create(path, token):
+    while not _take(path, token):
         state = _content(path), _changed(path)
         if state != seen[0]:
             seen = state, time.monotonic()
-        if _is_left(state[0], time.monotonic() - seen[1]):
+        if _has_ended(state[0], time.monotonic() - seen[1]):
             _take_away(path, state[0])
         else:
             time.sleep(_WAIT)
@@ -69,8 +69,6 @@ def locked(path: Path) -> Iterator[Lock]:
     thread = threading.Thread(target=touch, daemon=True, name="lock")
     thread.start()
     try:
-        for left in path.parent.glob(f"{path.name}~*"):  # drafts of processes that were killed
-            left.unlink(missing_ok=True)
         yield Lock(path, token)
     finally:
         ended.set()
@@ -79,26 +77,24 @@ def locked(path: Path) -> Iterator[Lock]:
             path.unlink(missing_ok=True)
 
 
-def _create(path: Path, token: bytes) -> bool:
-    """Make the lock with its content, unless it exists."""
-    draft = path.with_name(f"{path.name}~{uuid.uuid4().hex}")
+def is_left(path: Path) -> bool:
+    """Whether a process of this machine was killed while it held the lock."""
+    owner = Owner.parse((_content(path) or b"").decode(errors="replace"))
+    return owner is not None and owner.is_gone is True
+
+
+def _take(path: Path, token: bytes) -> bool:
+    """Make the lock, unless it exists."""
     try:
-        with naming(path):
-            draft.write_bytes(token)
-        try:
-            os.link(draft, path)
-        except FileNotFoundError:  # the holder has removed the draft
-            return False
-        except OSError:
-            if path.exists():
-                return False
-            with path.open("xb") as file:  # the file system has no hard links
+        with naming(path), path.open("xb", buffering=0) as file:
+            try:
                 file.write(token)
-        return True
+            except BaseException:
+                path.unlink()
+                raise
     except FileExistsError:
         return False
-    finally:
-        draft.unlink(missing_ok=True)
+    return True
 
 
 def _content(path: Path) -> bytes | None:
@@ -113,11 +109,15 @@ def _changed(path: Path) -> int:
     return 0
 
 
-def _is_left(token: bytes | None, silence: float) -> bool:
-    """Whether the holder has ended; of a holder on another machine, only silence tells."""
+def _has_ended(token: bytes | None, silence: float) -> bool:
+    """Whether the holder has ended; of a holder on another machine, only silence tells.
+
+    A lock is empty if its maker was killed before it had written its name.
+    """
     owner = Owner.parse((token or b"").decode(errors="replace"))
-    gone = owner.is_gone if owner is not None else None
-    return silence > SILENCE_SECONDS if gone is None else gone
+    if owner is None:
+        return token is not None and silence > EMPTY_SECONDS
+    return owner.is_gone if owner.is_gone is not None else silence > SILENCE_SECONDS
 
 
 def _take_away(path: Path, token: bytes | None) -> None:

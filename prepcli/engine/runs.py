@@ -21,7 +21,7 @@ import msgspec
 
 from prepcli.engine.commits import (
     change,
-    check_free,
+    check,
     committing,
     files_of,
     is_ours,
@@ -53,7 +53,7 @@ from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.stored_units import has_units, write_units
 from prepcli.engine.state.workspace import Workspace, publish_json_once, read_document, write_json
 from prepcli.engine.unit_folders import FinishWriter, FolderExecution, forget
-from prepcli.errors import PrepcliError, UsageError, option, wrong_path
+from prepcli.errors import PrepcliError, UsageError, option, same_command, wrong_path
 from prepcli.interface.calls import tell
 from prepcli.processes.owner import owner_of
 from prepcli.storage.paths import absolute, blocks_of, relative
@@ -83,6 +83,7 @@ class FolderRun:
         workspace.rank, workspace.verify_inputs = options.rank, options.verify_inputs
         self.part = part_of(workspace.root)
         recover(workspace)
+        workspace.life.remove_ended()
         self.ledger = read_ledger(workspace)
         try:
             refuse_other_command(job, workspace, options)
@@ -133,13 +134,11 @@ class FolderRun:
             do_share(self, self._own)
             check_inputs(self.plan)
             self.load_markers()
-            if len(self.markers) < len(self.plan.units):
-                return self._report()
-            return self._commit()
         except Exception:
-            if self._is_committed():  # another rank has finished the run, and has removed our drafts
+            if self._is_committed():  # another rank finishes the run, and has removed our drafts
                 return self._report("nothing_to_do")
             raise
+        return self._commit() if len(self.markers) == len(self.plan.units) else self._report()
 
     def load_markers(self, listed: bool = False) -> None:
         """Add to `markers` the documents of units that are done, by this rank or others.
@@ -352,8 +351,9 @@ class FolderRun:
 
     def _is_committed(self) -> bool:
         with contextlib.suppress(OSError, PrepcliError):
-            commit = self.workspace.ledger().of_part(self.part)
-            return commit is not None and commit.folder == self.workspace.run.name
+            ledger = self.workspace.ledger()
+            commits = ledger.pending.commits if ledger.pending is not None else ledger.commits
+            return (self.part, self.workspace.run.name) in {(commit.part, commit.folder) for commit in commits}
         return False
 
     def _is_complete(self) -> bool:
@@ -371,12 +371,13 @@ class FolderRun:
             self._check_ledger(ledger)
             report = self._finish()
             commit = Commit(workspace.run.name, self.job.command, self.digest, self.part)
-            check_free(workspace, commit, ledger)
+            check(workspace, commit, ledger)
             obsolete = []
             if ledger.of_part(self.part) is not None and (self.options.overwrite or self._plan_of_run().replaces):
                 stock = self._stock()
                 tell_removal(stock, workspace, self.job, run_in_words(workspace))
-                obsolete = [name for name in stock.ours if name not in files_of(workspace, ledger.commits)]
+                files = files_of(workspace, ledger.commits)
+                obsolete = [name for name in stock.ours if name not in files]
             change(workspace, ledger.with_commit(commit), lock, obsolete)
         return report
 
@@ -399,6 +400,13 @@ class FolderRun:
                 f"{self.workspace.named} was made by another run of {now.command} meanwhile: choose another output, or "
                 f"give {option('--overwrite')}"
             )
+        if now != before and plan.base:
+            self.markers.clear()
+            self.load_markers()
+            if len(self.markers) < len(self.plan.units):  # units that this run has kept went with the run before
+                raise UsageError(
+                    f"{self.workspace.named} was made again by another run meanwhile; run {same_command()} again"
+                )
 
     def _plan_of_run(self) -> StoredPlan:
         plan = read_document(self.workspace.plan_file, StoredPlan)

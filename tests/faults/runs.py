@@ -41,11 +41,29 @@ class Runs:
             self.place.run.mkdir()
         (self.place.run / OF_USERS).write_text("mine")
 
-    def call(self, fault: Fault | None = None, log: Path | None = None, *, contents: bool = False) -> Outcome:
-        """The command, to its end."""
-        words = [*map(str, self.arguments), "--num-workers", "1"]
+    def start(
+        self,
+        fault: Fault | None = None,
+        log: Path | None = None,
+        *,
+        contents: bool = False,
+        arguments: Sequence[object] = (),
+    ) -> warm.WarmProcess:
+        """The command, or that of other `arguments`, in a process."""
+        words = [*map(str, arguments or self.arguments), "--num-workers", "1"]
         more = variables(self.place.inputs, self.place.run, log, contents=contents, fault=fault)
-        process = warm.WarmProcess(MODULE, words, clean_environment(**more), warm.preload_for(words))
+        return warm.WarmProcess(MODULE, words, clean_environment(**more), warm.preload_for(words))
+
+    def call(
+        self,
+        fault: Fault | None = None,
+        log: Path | None = None,
+        *,
+        contents: bool = False,
+        arguments: Sequence[object] = (),
+    ) -> Outcome:
+        """As `start`, to its end."""
+        process = self.start(fault, log, contents=contents, arguments=arguments)
         try:
             out, err = process.communicate(HANG_SECONDS)
         except BaseException:
@@ -60,7 +78,8 @@ class Runs:
         return {
             name: digest
             for name, digest in found.items()
-            if name.endswith("/rejects.jsonl") or not (".prepcli/" in name or _is_draft(name))
+            if (name.endswith("/rejects.jsonl") and "/units/" not in name)
+            or not (".prepcli/" in name or _is_draft(name))
         }
 
     def left(self) -> list[str]:

@@ -2,9 +2,9 @@
  *
  * FAULTS_OF_TESTS has a setting per line: `inputs`, `run` (folders), `log` (a file), `contents` (1: flushes are logged
  * with what the file holds), and for a fault `calls`, `kinds` (names with commas between them), `nth` (from 1),
- * `until` (the last call that fails, 0 for all that follow) and `error` (an errno, or -1 for a short transfer). Only
- * the leader of a session is disturbed, not what it starts. All calls go to the kernel itself, so that none is counted
- * twice.
+ * `until` (the last call that fails, 0 for all that follow) and `error` (an errno, -1 for a short transfer, -2 for
+ * SIGKILL before the call, or -3 for SIGSTOP after it). Only the leader of a session is disturbed, not what it starts. All calls go to the kernel
+ * itself, so that none is counted twice.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -13,6 +13,7 @@
 #include <ftw.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,7 +102,9 @@ static int has(const char *names, const char *name) {
 static int strike(const char *call, const char *kind) {
     if (!fault || !has(calls, call) || !has(kinds, kind)) return 0;
     count++;
-    return count >= nth && (!until || count <= until) ? (int)fault : 0;
+    if (count < nth || (until && count > until)) return 0;
+    if (fault == -2) syscall(SYS_kill, syscall(SYS_getpid), SIGKILL);
+    return (int)fault;
 }
 
 static void put(int file, const void *data, size_t size) {
@@ -148,8 +151,9 @@ static void note(const char *call, const char *kind, int error, const char *path
         int struck = strike(call, kind);                                                              \
         if (struck > 0) { errno = struck; result = -1; }                                              \
         else {                                                                                        \
-            if (struck < 0 && wanted > 1) wanted /= 2;                                                \
+            if (struck == -1 && wanted > 1) wanted /= 2;                                              \
             result = act;                                                                             \
+            if (struck == -3) syscall(SYS_kill, syscall(SYS_getpid), SIGSTOP);                        \
         }                                                                                             \
         note(call, kind, result < 0 ? errno : 0, path, other, whole);                                 \
         pthread_mutex_unlock(&lock);                                                                  \

@@ -14,6 +14,10 @@ from tests.support.warm import LIBRARY
 VARIABLE = "FAULTS_OF_TESTS"
 SHORT = -1
 """In the place of an errno: a transfer of half of the bytes."""
+KILL = -2
+"""In the place of an errno: SIGKILL before the call."""
+STOP = -3
+"""In the place of an errno: SIGSTOP after the call."""
 
 
 @cache
@@ -36,7 +40,7 @@ class Fault:
     stays: bool = False
 
     def __str__(self) -> str:
-        what = "SHORT" if self.error == SHORT else os.strerror(self.error)
+        what = {SHORT: "SHORT", KILL: "KILL", STOP: "STOP"}.get(self.error) or os.strerror(self.error)
         return f"{'+'.join(self.calls)} {'+'.join(self.kinds)} {self.nth}{' on' * self.stays}: {what}"
 
 

@@ -54,8 +54,11 @@ class Case:
 
     def progress(self, out: Path) -> int:
         """How far a run is, in steps that only grow: its published units; -1 before its folder is there."""
-        done = self.workspace(out) / "done"
-        return len(list(done.glob(f"{self.units}.json"))) if done.exists() else -1
+        root = self.workspace(out)
+        if not any(folder.exists() for folder in (root / "done", *root.glob("*/units"))):
+            return -1
+        units = {path.stem for path in (root / "done").glob(f"{self.units}.json")}
+        return len(units.union(path.parent.name for path in root.glob(f"*/units/{self.units}/unit.json")))
 
     def rejects(self, out: Path) -> int:
         return len(read_lines(self.workspace(out) / "rejects.jsonl")) if self.is_job else 0

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from tests.support.running import HANG_SECONDS, Process
 MAX_KILLS = 4
 """Maximum number of kills per output directory before its run is completed."""
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
-KINDS = ("SIGKILL", "SIGKILL to a worker", *(number.name for number in SIGNALS))
+KINDS = ("SIGKILL", "SIGKILL to all", "SIGKILL to a worker", *(number.name for number in SIGNALS))
 # What a process may leave behind that was stopped before its handlers were set, or while Python itself ended.
 EARLY = {"SIGTERM": {-15}, "SIGUSR1": {-10}, "SIGINT": {-2, 1, 130}}
 
@@ -62,16 +62,19 @@ def soak(case: Case, kills: int, folder: Path, draw: random.Random, tell: Callab
     return findings
 
 
-def _start(case: Case, out: Path, world_size: int) -> list[Process]:
-    ranks = [("--rank", rank, "--world-size", world_size) if world_size > 1 else () for rank in range(world_size)]
-    return [case.start(out, *rank) for rank in ranks]
+def _start(case: Case, out: Path, world_size: int, draw: random.Random) -> list[Process]:
+    if world_size == 1:
+        return [case.start(out)]
+    # Ranks of a launch also do units of others.
+    launch = ("--launch-id", f"launch{draw.randrange(1 << 32)}") if draw.random() < 0.7 else ()
+    return [case.start(out, "--rank", rank, "--world-size", world_size, *launch) for rank in range(world_size)]
 
 
 def _kill_once(case: Case, out: Path, draw: random.Random, findings: Findings) -> str:
     """Start some ranks, kill one of them or a worker of it, and let the others end as they like."""
     unpacked = case.units != "batch_*" or (case.workspace(out) / "plan.json").exists()
     world_size = draw.choice([1, 1, 2, 3]) if unpacked else 1  # fetching is one process's work
-    processes = _start(case, out, world_size)
+    processes = _start(case, out, world_size, draw)
     victim = draw.choice(processes)
     if draw.random() < 0.4:
         time.sleep(draw.random() * 3)  # at any moment: imports, plan, units, merge
@@ -80,15 +83,17 @@ def _kill_once(case: Case, out: Path, draw: random.Random, findings: Findings) -
         time.sleep(draw.random() * 0.1)
     workers = [child for process in processes for child in children(process.pid)]
     kind = draw.choice(KINDS)
-    if victim.poll() is not None or not _hit(victim, kind, draw):
+    victims = processes if kind == "SIGKILL to all" else [victim]
+    if victim.poll() is not None or not _hit(victims, kind, draw):
         findings.kills["too late"] += 1
         kind = "too late"
     else:
         findings.kills[kind] += 1
     for process in processes:
         err = _end(process, findings)
-        allowed = {0} | ({4} | EARLY.get(kind, set()) if process is victim and kind != "too late" else set())
-        allowed |= {-9} if process is victim and kind == "SIGKILL" else set()
+        is_hit = process in victims and kind != "too late"
+        allowed = {0} | ({4} | EARLY.get(kind, set()) if is_hit else set())
+        allowed |= {-9} if is_hit and kind in ("SIGKILL", "SIGKILL to all") else set()
         if process.returncode not in allowed:
             findings.faults.append(f"{kind}: exit code {process.returncode}: {err[-1000:]}")
         if process.returncode == 4 and "Traceback" in err:
@@ -97,12 +102,17 @@ def _kill_once(case: Case, out: Path, draw: random.Random, findings: Findings) -
         findings.faults.append(f"{kind}: workers outlive their parent")
     if half := case.half(out):
         findings.faults.append(f"{kind}: half written under a final name: {half}")
-    done = len(list((case.workspace(out) / "done").glob(f"{case.units}.json")))
-    return f"{kind} of {world_size} with {done} of {case.num_units} units"
+    return f"{kind} of {world_size} with {case.progress(out)} of {case.num_units} units"
 
 
-def _hit(victim: Process, kind: str, draw: random.Random) -> bool:
+def _hit(victims: Sequence[Process], kind: str, draw: random.Random) -> bool:
     """Whether there was somebody to kill."""
+    victim = victims[0]
+    if kind == "SIGKILL to all":
+        for process in victims:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        return True
     if kind == "SIGKILL to a worker":
         workers = children(victim.pid)
         if not workers:
@@ -121,7 +131,7 @@ def _finish(case: Case, out: Path, draw: random.Random, findings: Findings) -> s
     world_size = draw.choice([1, 2, 5])
     if case.units == "batch_*" and not (case.workspace(out) / "plan.json").exists():
         world_size = 1
-    for process in _start(case, out, world_size):
+    for process in _start(case, out, world_size, draw):
         err = _end(process, findings)
         if process.returncode:
             findings.faults.append(f"{world_size} ranks to the end: exit code {process.returncode}: {err[-1000:]}")
@@ -134,9 +144,10 @@ def _finish(case: Case, out: Path, draw: random.Random, findings: Findings) -> s
         findings.faults.append("no rejects.jsonl")
     elif len(rejects := read_lines(workspace / "rejects.jsonl")) != case.num_rejects:
         findings.faults.append(f"{len(rejects)} rejects, not {case.num_rejects}")
-    left = [path.name for path in (workspace / "tmp").iterdir()] if (workspace / "tmp").exists() else []
+    names = ("tmp/*", "*/tmp/*", "replaced", "commit.lock*", ".owner.json~*")
+    left = [path.name for pattern in names for path in workspace.glob(pattern)]
     if left:
-        findings.faults.append(f"left in tmp: {left}")
+        findings.faults.append(f"left: {left}")
     findings.trees += 1
     return f"finished by {world_size}"
 

@@ -13,7 +13,7 @@ from prepcli.commands.manifest_to_tarred.job import TarredJob, number_of
 from prepcli.commands.manifest_to_tarred.options import ManifestToTarred, TarredOptions
 from prepcli.commands.manifest_to_tarred.own_options import with_own_options
 from prepcli.commands.manifest_to_tarred.sections import MANIFESTS, TARS
-from prepcli.engine.commits import change, committing, read_ledger, recover
+from prepcli.engine.commits import change, committing, discard, read_ledger, recover
 from prepcli.engine.publishing.owned import Owned
 from prepcli.engine.ranks.progress import running_here
 from prepcli.engine.run.job import RunOptions
@@ -208,6 +208,12 @@ def undo_concat(options: ManifestToTarred, rank: Rank) -> Report:
     if folder is None or not folder.is_dir():
         raise UsageError(f"{option('--undo-concat')} needs the folder of a set: give {option('--concat-to')} DIR")
     refuse_while_undone(folder)
+    completed = recover(Workspace(folder))
+    undone = next((commit for commit in completed if read_ledger(Workspace(folder)).of_part(commit.part) is None), None)
+    if undone is not None:  # by a call that was interrupted: this is the same call again
+        version = version_of(Path(undone.part))
+        base = read_existing(folder, version - 1)
+        return _report_of_removal(folder, base, f"version {version}, as an interrupted call had begun")
     addition = _last_addition(folder)
     if manifest is not None:
         _check_manifest(manifests_of(manifest, options), addition, folder)
@@ -215,22 +221,25 @@ def undo_concat(options: ManifestToTarred, rank: Rank) -> Report:
     files = list(addition.files())
     size = format_bytes(sum(path.lstat().st_size for path in files))
     notes = [] if options.dry_run else _remove(addition, files)
-    version, out = addition.version - 1, Path(absolute(addition.workspace.out))
-    tars, manifests = names_in_config(version, addition.shards.start, addition.base.has_shard_manifests)
+    removed = f"{len(files):,} files of version {addition.version} ({size})"
+    report = _report_of_removal(folder, addition.base, removed, notes)
+    report.status = "dry_run" if options.dry_run else "done"
+    return report
+
+
+def _report_of_removal(folder: Path, base: ExistingSet, removed: str, notes: Sequence[str] = ()) -> Report:
+    """The report of a removal; `base` is the set after it."""
+    out, main = Path(absolute(folder)), main_file(Workspace(folder))
+    tars, manifests = names_in_config(base.version, base.num_shards, base.has_shard_manifests)
     outputs = {TARS: str(out / tars), MANIFESTS: str(out / manifests)}
-    if main_file(addition.workspace).is_file():
-        outputs["train_ds"] = str(main_file(addition.workspace))
-    details: dict[str, Any] = {
-        "removed": f"{len(files):,} files of version {addition.version} ({size})",
-        "version": version,
-    }
-    status = "dry_run" if options.dry_run else "done"
-    return Report(TarredJob.command, status, str(folder), notes=notes, details=details | outputs, outputs=outputs)
+    if main.is_file():
+        outputs["train_ds"] = str(main)
+    details: dict[str, Any] = {"removed": removed, "version": base.version}
+    return Report(TarredJob.command, "done", str(folder), notes=[*notes], details=details | outputs, outputs=outputs)
 
 
 def _last_addition(folder: Path) -> _Addition:
     """The addition to remove: the newest that has begun and not finished, else the newest."""
-    recover(Workspace(folder))
     ledger, newest = read_ledger(Workspace(folder)), newest_version(folder)
     begun = version_workspace(folder, newest + 1)
     is_finished = not begun.unfinished_runs()
@@ -293,9 +302,11 @@ def _remove(addition: _Addition, files: Sequence[Path]) -> list[str]:
             change(workspace, read_ledger(workspace).commits[:-1], lock, names)
     else:
         for run in workspace.unfinished_runs():
-            shutil.rmtree(run)
-    shutil.rmtree(workspace.root, ignore_errors=True)
-    flush_folders([workspace.root.parent])
+            shutil.rmtree(run / "units", ignore_errors=True)
+            discard(workspace, run)  # at once: without its plan, it would not be known as the addition to remove
+        discard(workspace, workspace.root)
+        flush_folders([workspace.root.parent])
+        recover(workspace)
     return notes
 
 

@@ -179,7 +179,7 @@ def set_aside(workspace: Workspace, path: AnyPath, name: str, why: str = "is not
             f"{path} has changed since this run wrote it; copy it elsewhere and remove it, and run {same_command()} "
             "again"
         )
-    first = kept = workspace.root / "kept" / name
+    first = kept = workspace.ledger_file.with_name("kept") / name
     while os.path.lexists(kept):
         kept = first.with_name(f"{first.name}~{uuid.uuid4().hex[:6]}")
     kept.parent.mkdir(parents=True, exist_ok=True)

@@ -119,8 +119,8 @@ class Workspace:
 
     def unfinished_runs(self) -> list[Path]:
         """The folders of runs that have begun to make the output, or this part of it; the newest first."""
-        folder, part, ledger = self.ledger_file.parent, part_of(self.root), self.ledger()
-        known = {commit.folder for commit in ledger.commits}.union(ledger.replaced)
+        folder, part = self.ledger_file.parent, part_of(self.root)
+        known = {commit.folder for commit in self.ledger().commits}
         begun = []
         for run in run_folders(folder):
             plan = None if run.name in known else read_document(run / "plan.json", StoredPlan)
