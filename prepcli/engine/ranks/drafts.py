@@ -35,7 +35,8 @@ def units_to_help_with(workspace: Workspace, units: Sequence[UnitT], drafts: Seq
     """
     makers: dict[str, list[str]] = {}
     for name in drafts:
-        if not workspace.life.has_ended(owner_of(workspace.tmp / name), REPEAT_SECONDS):
+        folder = workspace.tmp / name
+        if not workspace.life.has_ended(owner_of(folder), REPEAT_SECONDS, folder):
             makers.setdefault(name.split("~")[0], []).append(name)
     if free := [unit for unit in units if unit.id not in makers]:
         return free

@@ -139,7 +139,7 @@ class _Lookout:
             self._since = None
         elif self._since is None:
             self._since = time.monotonic()
-        elif time.monotonic() - self._since > TICK:  # our own workers have told of theirs by now
+        elif time.monotonic() - self._since > TICK:  # our own workers have reported theirs by now
             raise _DoneByOthersError
 
 
