@@ -1,10 +1,13 @@
 """How much later a job ends than it could, when ranks are uneven: eight, of which one is slow and one is killed.
 
     python benchmarks/stealing.py                # about a minute
+    python benchmarks/stealing.py --markers      # with the engine of commands whose units have markers
     python benchmarks/stealing.py --no-steal     # for comparison: units are left over
 
 Units only wait: a second each, on average. Rank 1 needs four times as long, and rank 0 is killed at a third of an even
 share. The ideal is what the ranks that live could do together, each at its own speed, if work could be divided at will.
+Work that is done twice is counted in units that were begun and in units that were done, beyond one each; the unit that
+the killed rank had in hand is not counted.
 """
 
 import argparse
@@ -17,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from prepcli.engine.publishing.publish import UnitWriter
+from prepcli.engine.run import run as runs
 from prepcli.engine.run.job import RunOptions, UnitJob
 from prepcli.engine.run.run import run_job
 from prepcli.engine.run.unit import Advance
@@ -35,9 +39,11 @@ class Waiting(UnitJob[Unit, None]):
     command = "waiting"
     reads_audio_files = False
 
-    def __init__(self, num_units: int, factor: float) -> None:
+    def __init__(self, num_units: int, factor: float, log: Path | None = None) -> None:
+        """`log`: a folder with an empty file for each unit that was begun or done, as often as that happened."""
         self.num_units = num_units
         self.factor = factor
+        self.log = log
 
     def output_patterns(self, plan: Plan[Unit, None]) -> Sequence[str]:
         return ("unit_*",)
@@ -51,13 +57,19 @@ class Waiting(UnitJob[Unit, None]):
         return Plan(units, records_in=self.num_units, contents=None)
 
     def process(self, plan: Plan[Unit, None], unit: Unit, writer: UnitWriter, advance: Advance) -> None:
+        self._note("begun", unit)
         time.sleep(unit.cost * self.factor)
+        self._note("done", unit)
         writer.open(unit.id).write(b"done")
         writer.count(1, unit.cost)
 
+    def _note(self, what: str, unit: Unit) -> None:
+        if self.log is not None:
+            (self.log / f"{what}.{unit.id}.{time.monotonic_ns()}").touch()
+
 
 def rank(out: Path, number: int, num_units: int, steal: bool) -> None:
-    job = Waiting(num_units, FACTOR if number == SLOW else 1.0)
+    job = Waiting(num_units, FACTOR if number == SLOW else 1.0, out.parent / "log")
     run_job(job, Workspace(out), RunOptions(rank=Rank(number, RANKS, launch_id="bench"), steal=steal))
 
 
@@ -65,9 +77,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--units", type=int, default=320)
     parser.add_argument("--no-steal", action="store_true")
+    parser.add_argument("--markers", action="store_true", help="Units have markers, not folders.")
     arguments = parser.parse_args()
+    if not arguments.markers:
+        runs.UNIT_FOLDERS |= {Waiting.command}  # type: ignore[misc]
     with tempfile.TemporaryDirectory(prefix="prepcli-stealing-") as name:
-        out = Path(name) / "out"
+        out, log = Path(name) / "out", Path(name) / "log"
+        log.mkdir()
         total = Waiting(arguments.units, 1.0).plan(Workspace(out)).total_cost
         started = time.monotonic()
         processes = [
@@ -86,7 +102,11 @@ def main() -> None:
         seconds = time.monotonic() - started
         ideal = (total - killed) / (RANKS - 2 + 1 / FACTOR)
         done = len(list(out.glob("unit_*")))
-    print(f"{done} of {arguments.units} units, {seconds:.1f} s; ideal {ideal:.1f} s ({seconds / ideal:.2f} x)")
+        begun, made = (len(list(log.glob(f"{what}.*"))) for what in ("begun", "done"))
+    print(
+        f"{done} of {arguments.units} units, {seconds:.1f} s; ideal {ideal:.1f} s ({seconds / ideal:.2f} x); "
+        f"begun again: {begun - 1 - done}, done again: {made - done} ({(made - done) / arguments.units:.1%})"
+    )
 
 
 if __name__ == "__main__":

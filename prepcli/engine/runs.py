@@ -31,6 +31,7 @@ from prepcli.engine.commits import (
 from prepcli.engine.ledger import Commit, Ledger, part_of
 from prepcli.engine.publishing.publish import AccountingError, Marker, read_marker
 from prepcli.engine.publishing.rejects import first_if_all_alike, merge_rejects, num_retryable
+from prepcli.engine.ranks.drafts import drafts_of_others, units_to_help_with
 from prepcli.engine.ranks.progress import RankProgress, note_late_rank, progress_file
 from prepcli.engine.run.job import AnyJob, RunOptions
 from prepcli.engine.run.report import Report, build_report, paths_in, set_verdict
@@ -76,8 +77,6 @@ class FolderRun:
         markers: by id, the documents of the units that are known to be done, by this rank or others.
     """
 
-    execution_of = FolderExecution
-
     def __init__(self, job: AnyJob, workspace: Workspace, options: RunOptions) -> None:
         self.job, self.workspace, self.options = job, workspace, options
         workspace.rank, workspace.verify_inputs = options.rank, options.verify_inputs
@@ -95,6 +94,7 @@ class FolderRun:
             raise wrong_path(error) or error from None
         self.markers: dict[str, Marker] = {}
         self._own: list[Unit] = []
+        self._drafts: frozenset[str] | None = None
 
     def _base_digest(self) -> str:
         """The digest of the commit on which an addition builds; empty for other runs."""
@@ -130,13 +130,15 @@ class FolderRun:
         self._own = [unit for unit in pack(self.plan.units, rank.world_size)[rank.rank] if unit.id not in self.markers]
         for unit in self._own:
             forget(workspace, unit.id)  # those of which a file was lost
+        if self._helps:
+            self._drafts = frozenset(drafts_of_others(workspace))
         try:
             do_share(self, self._own)
             check_inputs(self.plan)
             self.load_markers()
         except Exception:
             if self._is_committed():  # another rank finishes the run, and has removed our drafts
-                return self._report("nothing_to_do")
+                return self._report("done")
             raise
         return self._commit() if len(self.markers) == len(self.plan.units) else self._report()
 
@@ -161,14 +163,33 @@ class FolderRun:
             self.markers.pop(unit, None)
             forget(self.workspace, unit)
 
+    @property
+    def _helps(self) -> bool:
+        rank = self.options.rank
+        return self.options.steal and rank.world_size > 1 and rank.launch_id is not None and self.job.claims_units
+
+    def execution_of(self, *environment: Any) -> FolderExecution:
+        """The environment of the units that this rank makes next."""
+        return FolderExecution(*environment, self._drafts)
+
+    def are_done(self, units: Sequence[Unit]) -> bool:
+        """Whether ranks help each other, and all of `units` are done."""
+        known, document = self.markers, self.workspace.marker_file
+        return self._helps and all(unit.id in known or document(unit.id).exists() for unit in units)
+
+    def is_over(self) -> bool:
+        """Whether another rank has finished the run, and removed the drafts of this one."""
+        return self.options.rank.world_size > 1 and self._is_committed()
+
     def units_of_others(self) -> list[Unit]:
-        """The units of other ranks that are missing when this rank's share is done, in the order to make them.
+        """The units that this rank makes next, when its share is done, in the order to make them.
 
         They are taken from the ends of the shares, the largest remaining share first. Each rank begins at another
-        place of this list, so that few units are made twice.
+        place of this list, so that few units are made twice; for the same reason, units that others are making come
+        last (`units_to_help_with`).
         """
         rank = self.options.rank
-        if not (self.options.steal and rank.world_size > 1 and rank.launch_id is not None):
+        if not self._helps:
             return []
         self.load_markers()
         shares = pack(self.plan.units, rank.world_size)
@@ -182,7 +203,9 @@ class FolderRun:
             if left[number]:
                 heapq.heappush(loads, (load + units[-1].cost, number))
         begin = rank.rank * len(units) // rank.world_size
-        return units[begin:] + units[:begin]
+        drafts = drafts_of_others(self.workspace)
+        self._drafts = frozenset(drafts)
+        return units_to_help_with(self.workspace, units[begin:] + units[:begin], drafts)
 
     def _choose(self) -> _Folder | None:
         """The folder of this run; None if the output is complete and nothing is to be done again.

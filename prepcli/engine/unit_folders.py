@@ -13,13 +13,14 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
 from prepcli.engine.publishing.output_files import HashedFile, PublishedFile
 from prepcli.engine.publishing.publish import Marker, UnitWriter, close_all, read_marker
+from prepcli.engine.ranks.drafts import drafts_of_others
 from prepcli.engine.run.unit import Execution
 from prepcli.engine.state.plan import FINISH_UNIT, Unit
 from prepcli.engine.state.workspace import Workspace, flush_folders, write_json
@@ -99,19 +100,32 @@ class FinishWriter(FolderWriter):
 
 @dataclass(frozen=True, slots=True)
 class FolderExecution(Execution):
-    """The environment in which units become folders; a unit that another rank has made meanwhile is left out."""
+    """The environment in which units become folders.
+
+    A unit is left out if another rank has made it meanwhile. If ranks help each other, it is also left out if another
+    rank has begun it meanwhile: `drafts` are the temporary folders that were known when the units were chosen.
+    """
+
+    drafts: frozenset[str] | None = None
+    begun: dict[str, Path] = field(default_factory=dict)
 
     def is_left(self, unit: Unit) -> bool:
-        """Whether the unit is not done yet."""
-        return read_marker(self.workspace, unit, self.digest) is None
+        """Whether the unit is to be made here."""
+        if read_marker(self.workspace, unit, self.digest) is not None:
+            return False
+        return self.drafts is None or self.drafts.issuperset(drafts_of_others(self.workspace, unit.id))
 
     def claim(self, unit: Unit) -> bool:
-        """Whether the unit is not done yet; ranks may make the same unit."""
-        return self.is_left(unit)
+        """Begin a unit, for other ranks to see; False if it is left out."""
+        if not self.is_left(unit):
+            return False
+        if unit.id not in self.begun:
+            self.begun[unit.id] = self.workspace.make_tmp(unit.id)
+        return True
 
     def writer(self, unit: Unit) -> UnitWriter:
         """The writer of a unit."""
-        return FolderWriter(self.workspace, self.digest, unit)
+        return FolderWriter(self.workspace, self.digest, unit, self.begun.pop(unit.id, None))
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from prepcli.cli.app import main
 
 def published(out: Path) -> int:
     """Units of OUT that are done."""
-    return len(list(out.with_name(out.name + ".prepcli").glob("done/*.json")))
+    return len(list(out.with_name(out.name + ".prepcli").glob("*/units/*/unit.json")))
 
 
 def slow_down() -> None:

@@ -50,12 +50,17 @@ class Tarring:
 
     def wait_until_stuck(self, count: int, ranks: int) -> None:
         """Until so many units are done, and all ranks are so far that they heed signals."""
-        progress = self.out.with_name("out.prepcli") / "progress"
         wait_until(lambda: published(self.out) >= count, f"{count} units are not done")
-        wait_until(lambda: len(list(progress.glob("rank_*.json"))) == ranks, f"{ranks} ranks do not run")
+        wait_until(lambda: len(self.progress("rank_*.json")) == ranks, f"{ranks} ranks do not run")
 
-    def missing(self) -> set[str]:
-        return set(prepcli("status", self.out, "--json").json["missing"])
+    def progress(self, pattern: str) -> list[Path]:
+        """The progress files of the run."""
+        return list(self.out.with_name("out.prepcli").glob(f"*/progress/{pattern}"))
+
+    def documents(self) -> dict[str, int]:
+        """The units that are done, each with the time of its document."""
+        documents = self.out.with_name("out.prepcli").glob("*/units/*/unit.json")
+        return {path.parent.name: path.stat().st_mtime_ns for path in documents}
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +106,7 @@ def test_the_others_finish_when_one_rank_is_killed_for_good(tarring: Tarring, un
     wait_until(
         lambda: prepcli("status", tarring.out, "--json").json["ranks"][3]["working_on"], "rank 3 has not begun a unit"
     )
-    progress = tarring.out.with_name("out.prepcli") / "progress/rank_00003.json"
+    (progress,) = tarring.progress("rank_00003.json")
     os.kill(json.loads(progress.read_text())["pid"], signal.SIGKILL)
     tarring.hold.unlink()
     tarring.cluster.wait(job)
@@ -167,14 +172,13 @@ def test_array_fills_exactly_the_holes(tarring: Tarring, undisturbed: dict[str, 
     cluster.run("scancel", f"{first}_1", f"{first}_3")
     cluster.run("scontrol", "release", first)
     assert cluster.wait(first) == ["COMPLETED"] * 2  # the controller forgets tasks that never began
-    markers = tarring.out.with_name("out.prepcli") / "done"
-    before = {path.name: path.stat().st_mtime_ns for path in markers.iterdir()}
+    before = tarring.documents()
     assert len(before) == NUM_SHARDS // 2
     refused = cluster.run("bash", "-c", f"{SCRIPTS}/submit.sh manifest-to-tarred --array=1,3 -- a b 2>&1; true")
     assert "with --world-size N" in refused
     second = tarring.submit("--array=1,3", more=("--world-size", 4))
     assert cluster.wait(second) == ["COMPLETED", "COMPLETED"]
-    after = {path.name: path.stat().st_mtime_ns for path in markers.iterdir()}
+    after = tarring.documents()
     assert after.items() >= before.items()
     assert tree(tarring.out) == undisturbed
 

@@ -82,12 +82,12 @@ class UnitWriter:
             writer.publish()
     """
 
-    def __init__(self, workspace: Workspace, digest: str, unit: Unit) -> None:
+    def __init__(self, workspace: Workspace, digest: str, unit: Unit, folder: Path | None = None) -> None:
         self.workspace = workspace
         self._digest = digest
         self.unit = unit
         self._started = time.monotonic()
-        self.folder = workspace.make_tmp(unit.id)
+        self.folder = folder or workspace.make_tmp(unit.id)
         self._files: dict[str, OutputFile] = {}
         self._after: dict[str, bytes | memoryview] = {}
         self._work_files: dict[str, HashedFile] = {}

@@ -6,7 +6,7 @@ import os
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -223,6 +223,14 @@ class Run:
     def units_of_others(self) -> list[Unit]:
         """The units of other ranks that this rank makes as well when its share is done: here none (see `Crew`)."""
         return []
+
+    def are_done(self, units: Sequence[Unit]) -> bool:
+        """As in `FolderRun`."""
+        return False
+
+    def is_over(self) -> bool:
+        """As in `FolderRun`."""
+        return False
 
     def drop(self, units: Iterable[str]) -> None:
         """Take some units and the final merge back: they are done again."""

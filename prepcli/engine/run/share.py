@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -44,20 +44,22 @@ def do_share(run: "Run | FolderRun", units: Sequence[Unit], crew: Crew | None = 
     total = sum(unit.num_records for unit in plan.units)
     counter = SharedCounter()
     reporter = Reporter(workspace, job.command, own, before, total)
+    lookout = _Lookout(run)
 
     def tick() -> None:
         own.records_done, own.seconds_done = counter.read()
         _grow_total(own)
         reporter.update()
+        lookout.look()
 
     watch = MissingAudioWatch(run, options.budget, plan.records_in)
     claims = crew.claims if crew else None
-    execution = run.execution_of(workspace, run.digest, options.num_workers, counter, tick, claims)
 
     def execute(some: Sequence[Unit]) -> None:
+        execution = run.execution_of(workspace, run.digest, options.num_workers, counter, tick, claims)
         job.prepare()
         attempts = survive_crashes(workspace, some, lambda left: job.execute(plan, left, execution), job.shared_notes)
-        with contextlib.closing(attempts) as done:
+        with lookout.watching(some), contextlib.closing(attempts) as done:
             try:
                 for marker in done:
                     markers[marker.unit] = marker
@@ -75,7 +77,7 @@ def do_share(run: "Run | FolderRun", units: Sequence[Unit], crew: Crew | None = 
         reporter.update(force=True)
         if units:
             execute(units)
-        if others := run.units_of_others():
+        while others := run.units_of_others():
             execute(others)
         while crew is not None:
             # Other ranks do the rest of this share, and units taken from others are done.
@@ -91,6 +93,9 @@ def do_share(run: "Run | FolderRun", units: Sequence[Unit], crew: Crew | None = 
             tick()
         state = "done"
     except BaseException as error:
+        if isinstance(error, Exception) and run.is_over():
+            state = "done"
+            return
         state = "interrupted" if isinstance(error, (InterruptedBySignal, KeyboardInterrupt)) else "failed"
         message = str(error)
         raise
@@ -106,6 +111,36 @@ def _grow_total(own: RankProgress) -> None:
     own.units_total = max(own.units_total, own.units_done)
     own.records_total = max(own.records_total, own.records_done)
     own.seconds_total = max(own.seconds_total, own.seconds_done)
+
+
+class _DoneByOthersError(Exception):
+    """The units that this rank is making were made by other ranks meanwhile."""
+
+
+class _Lookout:
+    """Ends the work for units of which none is left, because other ranks have made them meanwhile."""
+
+    def __init__(self, run: "Run | FolderRun") -> None:
+        self._run = run
+        self._units: Sequence[Unit] = ()
+        self._since: float | None = None
+
+    @contextlib.contextmanager
+    def watching(self, units: Sequence[Unit]) -> Iterator[None]:
+        """The context of the work for `units`."""
+        self._units, self._since = units, None
+        with contextlib.suppress(_DoneByOthersError):
+            yield
+        self._units = ()
+
+    def look(self) -> None:
+        """Raise an exception that ends the work, if all units are done; called a few times a second."""
+        if not (self._units and self._run.are_done(self._units)):
+            self._since = None
+        elif self._since is None:
+            self._since = time.monotonic()
+        elif time.monotonic() - self._since > TICK:  # our own workers have reported theirs by now
+            raise _DoneByOthersError
 
 
 class MissingAudioError(PrepcliError):

@@ -13,6 +13,7 @@ import msgspec
 from prepcli.engine.publishing.publish import Marker, read_marker
 from prepcli.engine.publishing.rejects import commonest, is_asked_for, is_bad, is_unlisted, num_retryable
 from prepcli.engine.ranks.claims import CLAIMS, STAGE_FILE, Stage, owners
+from prepcli.engine.ranks.drafts import units_at_work
 from prepcli.engine.ranks.progress import RankProgress, format_seconds, is_running, read_progress
 from prepcli.engine.ranks.stealing import units_in_hand
 from prepcli.engine.run.report import finished_report, repair_command, repair_line, retry_line
@@ -219,7 +220,10 @@ def _newest_launch(ranks: list[RankProgress]) -> list[RankProgress]:
 def _rank_rows(workspace: Workspace, ranks: list[RankProgress], running: Collection[int]) -> list[RankStatus]:
     by_number = {rank.rank: rank for rank in ranks}
     world_size = max((rank.world_size for rank in ranks), default=0)
-    in_hand = units_in_hand(workspace.root, ranks[0].launch_id, world_size) if ranks else {}
+    if workspace.has_unit_folders:
+        in_hand = units_at_work(workspace, ranks)
+    else:
+        in_hand = units_in_hand(workspace.root, ranks[0].launch_id, world_size) if ranks else {}
     rows = []
     for number in range(world_size):
         rank = by_number.get(number)

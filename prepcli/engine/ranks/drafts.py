@@ -1,0 +1,55 @@
+"""The units that ranks are making now, from their temporary folders: by these, helping ranks choose different units.
+
+They are a hint. No rank waits for another, and a unit that two ranks make at once is harmless.
+"""
+
+from collections.abc import Sequence
+
+from prepcli.engine.ranks.progress import RankProgress
+from prepcli.engine.state.plan import UnitT
+from prepcli.engine.state.workspace import Workspace, children_of
+from prepcli.processes.owner import REPEAT_SECONDS, last_change, owner_of
+
+
+def drafts_of_others(workspace: Workspace, unit: str = "") -> list[str]:
+    """The names of the temporary folders of other ranks, for all units or only for `unit`."""
+    names = []
+    for entry in children_of(workspace.tmp):
+        owner = None if unit and not entry.name.startswith(f"{unit}~") else owner_of(entry)
+        if owner is not None and owner.rank_id != workspace.rank_id:
+            names.append(entry.name)
+    return sorted(names)
+
+
+def units_to_help_with(workspace: Workspace, units: Sequence[UnitT], drafts: Sequence[str]) -> list[UnitT]:
+    """Those of the missing `units` that a rank makes next, when its share is done.
+
+    They are the units that no rank is making. If ranks are making all of them, it is one unit: that which a single rank
+    is making and has begun first, because its rank is probably slow. There is none if two ranks are making each.
+    Folders of ranks that seem to have ended do not count.
+
+    Args:
+        workspace: the workspace of the run.
+        units: the missing units, in the order to make them.
+        drafts: the names of the temporary folders of other ranks.
+    """
+    makers: dict[str, list[str]] = {}
+    for name in drafts:
+        folder = workspace.tmp / name
+        if not workspace.life.has_ended(owner_of(folder), REPEAT_SECONDS, folder):
+            makers.setdefault(name.split("~")[0], []).append(name)
+    if free := [unit for unit in units if unit.id not in makers]:
+        return free
+    alone = [unit for unit in units if len(makers[unit.id]) == 1]
+    return sorted(alone, key=lambda unit: last_change(workspace.tmp / makers[unit.id][0]))[:1]
+
+
+def units_at_work(workspace: Workspace, ranks: Sequence[RankProgress]) -> dict[int, list[str]]:
+    """The ids of the units that each rank is making, by its number."""
+    numbers = {rank.rank_id: rank.rank for rank in ranks}
+    at_work: dict[int, set[str]] = {}
+    for entry in children_of(workspace.tmp):
+        owner = owner_of(entry)
+        if owner is not None and owner.rank_id in numbers:
+            at_work.setdefault(numbers[owner.rank_id], set()).add(entry.name.split("~")[0])
+    return {rank: sorted(units) for rank, units in at_work.items()}
