@@ -7,11 +7,13 @@ documents name all files. Only files that are as a run has written them are remo
 
 import contextlib
 import os
+import shlex
 import shutil
 import stat
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from copy import copy
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,8 +29,8 @@ from prepcli.engine.state.plan import FINISH_UNIT, StoredPlan
 from prepcli.engine.state.stored_units import read_units
 from prepcli.engine.state.workspace import Workspace, children_of, flush_folders, read_document, write_json
 from prepcli.engine.unit_folders import FILES, UNITS
-from prepcli.errors import PrepcliError, UsageError, naming, same_command
-from prepcli.interface.calls import tell
+from prepcli.errors import UsageError, naming, same_command
+from prepcli.interface.calls import command_line, tell
 
 LOCK_FILE = "commit.lock"
 MAX_SHOWN = 10
@@ -86,12 +88,10 @@ def committing(workspace: Workspace) -> Iterator[Lock]:
 
 def recover(workspace: Workspace) -> None:
     """Complete a change of the output that was interrupted, if there is one."""
-    if workspace.ledger_file.exists():
-        if workspace.ledger().pending is not None:
-            with committing(workspace):
-                pass
-        for name in workspace.ledger().replaced:
-            shutil.rmtree(workspace.ledger_file.with_name(name), ignore_errors=True)
+    ledger = workspace.ledger()
+    if ledger.pending is not None or ledger.replaced:
+        with committing(workspace):
+            pass
 
 
 def change(workspace: Workspace, commits: tuple[Commit, ...], lock: Lock, obsolete: Collection[str] = ()) -> None:
@@ -99,7 +99,8 @@ def change(workspace: Workspace, commits: tuple[Commit, ...], lock: Lock, obsole
 
     The caller has the lock, and knows that no file is in the way.
     """
-    pending = Pending(commits, tuple(obsolete))
+    run_with = f"cd {shlex.quote(os.getcwd())} && {command_line(of_rank=False)}"
+    pending = Pending(commits, tuple(obsolete), run_with=run_with)
     _write(workspace, msgspec.structs.replace(read_ledger(workspace), pending=pending))
     complete(workspace, lock)
 
@@ -108,6 +109,7 @@ def complete(workspace: Workspace, lock: Lock) -> None:
     """Complete the change that is under way, if there is one."""
     ledger = workspace.ledger()
     if ledger.pending is None:
+        _remove_replaced(workspace, ledger)
         return
     before, after = ledger.commits, ledger.pending.commits
     leaving = [commit for commit in before if commit not in after]
@@ -119,7 +121,8 @@ def complete(workspace: Workspace, lock: Lock) -> None:
             (workspace.folder / name).unlink(missing_ok=True)
         for commit in entering:
             _adopt(workspace, commit)
-        ledger = msgspec.structs.replace(ledger, pending=Pending(after, is_cleared=True))
+        pending = msgspec.structs.replace(ledger.pending, obsolete=(), is_cleared=True)
+        ledger = msgspec.structs.replace(ledger, pending=pending)
         _write(workspace, ledger)
     for commit in entering:
         _move(workspace, commit, lock)
@@ -128,14 +131,25 @@ def complete(workspace: Workspace, lock: Lock) -> None:
     for commit in leaving:
         if not workspace_of_commit(workspace, commit).has_unit_folders:
             remove_state(workspace_of_commit(workspace, commit).root)
+    for part in {commit.part for commit in leaving}.difference(commit.part for commit in after):
+        if part:
+            shutil.rmtree(workspace.ledger_file.with_name(part), ignore_errors=True)
     gone = {commit.folder for commit in leaving if commit.folder != commit.part}
     known = {*ledger.replaced, *gone, *_bases(workspace, entering)} - used
     replaced = [name for name in sorted(known) if workspace.ledger_file.with_name(name).exists()]
-    _write(workspace, Ledger(after, None, tuple(replaced)))
+    ledger = Ledger(after, None, tuple(replaced))
+    _write(workspace, ledger)
     for commit in entering:
         _sweep(workspace_of_commit(workspace, commit))
-    for name in replaced:
-        shutil.rmtree(workspace.ledger_file.with_name(name), ignore_errors=True)
+    _remove_replaced(workspace, ledger)
+
+
+def _remove_replaced(workspace: Workspace, ledger: Ledger) -> None:
+    """Remove folders of earlier runs, and forget them: a run with the same settings makes such a folder again."""
+    if ledger.replaced:
+        for name in ledger.replaced:
+            shutil.rmtree(workspace.ledger_file.with_name(name), ignore_errors=True)
+        _write(workspace, msgspec.structs.replace(ledger, replaced=()))
 
 
 def _write(workspace: Workspace, ledger: Ledger) -> None:
@@ -167,7 +181,9 @@ def _heir(workspace: Workspace, leaving: Commit, entering: Collection[Commit]) -
 def _clear(workspace: Workspace, commit: Commit, heir: Workspace | None, lock: Lock) -> None:
     """Remove the files of a leaving run that are as it has written them, except for those of units that are kept."""
     folders: set[Path] = set()
-    for unit in units_of(workspace, commit):
+    finish = (unit for unit in units_of(workspace, commit) if unit.marker.unit == FINISH_UNIT.id)
+    units = (unit for unit in units_of(workspace, commit) if unit.marker.unit != FINISH_UNIT.id)
+    for unit in chain(finish, units):  # first the files by which readers find the others
         if heir is not None and unit.marker.unit != FINISH_UNIT.id and not _is_own(heir, unit.marker.unit):
             continue
         lock.check()
@@ -304,14 +320,3 @@ def _remove_empty(folders: Collection[Path], out: Path) -> None:
         with contextlib.suppress(OSError):
             folder.rmdir()
     flush_folders(one for one in {out, *every} if one.exists())
-
-
-def refuse_pending(workspace: Workspace) -> None:
-    """Raise `PrepcliError` if a change of the output was interrupted, so that its files are of two runs."""
-    if workspace.ledger_file.exists() and workspace.ledger().pending is not None:
-        raise PrepcliError(f"{workspace.named} is being changed, or that was interrupted")
-
-
-def by_part(commits: Collection[Commit]) -> Mapping[str, Commit]:
-    """The commits by their parts."""
-    return {commit.part: commit for commit in commits}

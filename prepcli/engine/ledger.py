@@ -43,11 +43,13 @@ class Pending(msgspec.Struct, frozen=True):
         commits: the commits after it.
         obsolete: further files of OUT that are removed: indexes of removed files, which any program may have written.
         is_cleared: whether the files of earlier commits are out of the way.
+        run_with: the shell command that makes the change; if it was interrupted, the command completes it.
     """
 
     commits: tuple[Commit, ...]
     obsolete: tuple[str, ...] = ()
     is_cleared: bool = False
+    run_with: str = ""
 
 
 class Ledger(msgspec.Struct, frozen=True):
@@ -67,6 +69,12 @@ class Ledger(msgspec.Struct, frozen=True):
     def of_part(self, part: str) -> Commit | None:
         """The commit of a part of the output; None if there is none."""
         return next((commit for commit in self.commits if commit.part == part), None)
+
+    def change_of(self, part: str) -> Pending | None:
+        """The change that is under way, if it replaces or removes files of a part of the output, or makes it."""
+        if self.pending is None or Ledger(self.pending.commits).of_part(part) == self.of_part(part):
+            return None
+        return self.pending
 
     def with_commit(self, commit: Commit) -> tuple[Commit, ...]:
         """The commits after `commit` has taken the place of the one of the same part, or was added at the end."""

@@ -13,7 +13,7 @@ from prepcli.engine.publishing.publish import Marker
 from prepcli.engine.publishing.rejects import commonest, is_asked_for, is_bad
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.status import Status, read_status, workspaces_of
-from prepcli.engine.run.unfinished import refuse_unfinished_run
+from prepcli.engine.run.unfinished import refuse_changing, refuse_unfinished_run
 from prepcli.engine.state.plan import FINISH_UNIT, StoredPlan
 from prepcli.engine.state.stored_units import find_plan
 from prepcli.engine.state.workspace import Workspace, read_document
@@ -35,9 +35,14 @@ class PublishedRun:
 
 
 def runs_of(out: AnyPath, work_dir: Path | None = None) -> list[PublishedRun]:
-    """Read the runs that made `out` from their state, next to `out` or, for an output in a store, in `work_dir`."""
+    """Read the runs that made `out` from their state, next to `out` or, for an output in a store, in `work_dir`.
+
+    Raises:
+        UsageError: the files of `out` are being changed, or that was interrupted.
+    """
     runs = []
     for workspace in workspaces_of(out, work_dir):
+        refuse_changing(workspace, workspace.ledger().pending)
         plan = find_plan(workspace)
         if plan is None or (part_of(workspace.root) and not workspace.is_committed):
             continue  # an addition that has not finished has changed nothing
