@@ -6,6 +6,7 @@ output is known to be ours, by a document that was on disk before the file appea
 """
 
 import contextlib
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -95,7 +96,7 @@ def part_of(root: Path) -> str:
 
 def run_folders(root: Path) -> Iterator[Path]:
     """The folders of runs in a folder with `owner.json`, finished or not."""
-    if root.is_dir():
+    if os.path.isdir(root):  # unlike `Path.is_dir`, it accepts a name that is too long
         yield from (path for path in sorted(root.iterdir()) if _RUN_FOLDER.fullmatch(path.name) and path.is_dir())
 
 

@@ -216,6 +216,7 @@ class FolderRun:
                 self._refuse_other()
             return _Folder(root / name)
         self.load_markers(listed=True)
+        self.job.check_done([unit for unit in self.plan.units if unit.id in self.markers], self.workspace)
         missing = [unit.id for unit in self.plan.units if unit.id not in self.markers]
         if not missing and self._is_complete():
             return None

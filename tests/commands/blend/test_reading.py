@@ -90,10 +90,7 @@ def test_a_set_that_is_not_finished(sets: Path, tmp_path: Path) -> None:
     options = ("--num-shards", 4, "--rank", 0, "--world-size", 2)
     assert prepcli("manifest-to-tarred", MINI_CORPUS / "manifest.json", tmp_path / "half", *options).code == 0
     half = blend("a=half", "mix.yaml", cwd=tmp_path, code=2).error_line
-    assert re.search(r"half is not finished: \d of 4 units are done; continue with: cd .* manifest-to-tarred", half)
-    next((tmp_path / "half").glob("audio_*.tar")).unlink()  # now there are gaps
-    gaps = blend("a=half", "mix.yaml", cwd=tmp_path, code=2).error_line
-    assert "half is not finished: 1 of 4 units are done; continue with: " in gaps
+    assert re.search(r"half is not finished: 2 of 4 units are done; continue with: cd .* manifest-to-tarred", half)
 
 
 def test_tags(sets: Path, tmp_path: Path) -> None:
