@@ -81,15 +81,14 @@ class PublishedUnits(NamedTuple):
 def published_units(workspace: Workspace, plan: StoredPlan) -> PublishedUnits:
     """Look for the files of all units. Indexes are left out: `index` may move them, and makes them again."""
     units, found = read_units(workspace, plan), OutputFiles(workspace.out)
-    is_in_out = workspace.is_committed
     num_marked, num_complete, first = 0, 0, None
     for unit in units:
         marker = read_document(workspace.marker_file(unit.id), Marker)
         if marker is None or marker.digest != plan.digest:
             continue
         names = (name for name in marker.files if not name.endswith(_INDEX))
-        there = found.has if is_in_out else lambda name, unit=unit: workspace.made_file(unit.id, name).exists()
-        missing = next((name for name in names if not there(name)), None)
+        in_out = (name for name in names if workspace.made_file(unit.id, name) == workspace.out / name)
+        missing = next((name for name in in_out if not found.has(name)), None)
         first = first or missing
         num_marked += 1
         num_complete += missing is None
