@@ -99,8 +99,8 @@ def compare_audio(record: Path, folder: str, is_noted: bool = False) -> Compared
     Args:
         record: the `AUDIO_RECORD` of the unit. An earlier version of prepcli wrote none; then nothing is compared.
         folder: the Shar set.
-        is_noted: whether to write the current states to a file next to `record` if no content has changed. The next call
-            then does not read the files again.
+        is_noted: whether to write the current states to a file next to `record` if no content has changed. The next
+            call then does not read the files again.
     """
     noted = record.with_suffix(".seen.json")
     states = read_document(record, States) or {}
