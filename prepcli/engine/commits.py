@@ -86,12 +86,13 @@ def committing(workspace: Workspace) -> Iterator[Lock]:
         yield lock
 
 
-def recover(workspace: Workspace) -> None:
-    """Complete a change of the output that was interrupted, if there is one."""
-    ledger = workspace.ledger()
-    if ledger.pending is not None or ledger.replaced:
+def recover(workspace: Workspace) -> list[Commit]:
+    """Complete a change of the output that was interrupted, if there is one; returns the commits that have left."""
+    before = workspace.ledger()
+    if before.pending is not None or before.replaced:
         with committing(workspace):
             pass
+    return [commit for commit in before.commits if commit not in workspace.ledger().commits]
 
 
 def change(workspace: Workspace, commits: tuple[Commit, ...], lock: Lock, obsolete: Collection[str] = ()) -> None:

@@ -191,33 +191,38 @@ def undo_concat(options: ManifestToTarred, rank: Rank) -> Report:
     # If no folder is named, the current one is not taken: its last addition would be removed by mistake.
     if not isinstance(folder, Path) or not folder.is_dir():
         raise UsageError(f"{option('--undo-concat')} needs the folder of a set: give {option('--concat-to')} DIR")
-    addition = _last_addition(folder)
+    left = recover(Workspace(folder))
+    commits = read_ledger(Workspace(folder)).commits
+    undone = [version_of(Path(commit.part)) for commit in left if commit.part not in {one.part for one in commits}]
+    if undone:  # by a call that was interrupted: this is the same call again
+        base = read_existing(folder, undone[0] - 1)
+        return _report_of_removal(folder, base, f"version {undone[0]}, as an interrupted call had begun")
+    addition = _last_addition(folder, commits)
     if manifest is not None:
         _check_manifest(manifests_of(manifest, options), addition, folder)
     _check_unchanged(addition)
     names = addition.files()
     size = format_bytes(sum((folder / name).lstat().st_size for name in names))
     notes = [] if options.dry_run else _remove(addition, names)
-    version, out = addition.version - 1, Path(absolute(folder))
-    tars, manifests = names_in_config(version, addition.base.num_shards, addition.base.has_shard_manifests)
+    report = _report_of_removal(folder, addition.base, f"{len(names):,} files of version {addition.version} ({size})")
+    report.notes += notes
+    report.status = "dry_run" if options.dry_run else "done"
+    return report
+
+
+def _report_of_removal(folder: Path, base: ExistingSet, removed: str) -> Report:
+    """The report of a removal; `base` is the set after it."""
+    out, main = Path(absolute(folder)), main_file(Workspace(folder))
+    tars, manifests = names_in_config(base.version, base.num_shards, base.has_shard_manifests)
     outputs = {TARS: str(out / tars), MANIFESTS: str(out / manifests)}
-    if main_file(addition.workspace).is_file():
-        outputs["train_ds"] = str(main_file(addition.workspace))
-    details: dict[str, Any] = {
-        "removed": f"{len(names):,} files of version {addition.version} ({size})",
-        "version": version,
-    }
-    status = "dry_run" if options.dry_run else "done"
-    return Report(TarredJob.command, status, str(folder), notes=notes, details=details | outputs, outputs=outputs)
+    if main.is_file():
+        outputs["train_ds"] = str(main)
+    details: dict[str, Any] = {"removed": removed, "version": base.version}
+    return Report(TarredJob.command, "done", str(folder), details=details | outputs, outputs=outputs)
 
 
-def _last_addition(folder: Path) -> _Addition:
-    """The addition to remove: the newest that has begun and not finished, else the newest."""
-    whole = Workspace(folder)
-    pending = whole.ledger().pending
-    if pending is None or len(pending.commits) >= len(whole.ledger().commits):  # else a removal was interrupted
-        recover(whole)
-    commits = read_ledger(whole).commits
+def _last_addition(folder: Path, commits: Sequence[Commit]) -> _Addition:
+    """The addition to remove: the newest that has begun and not finished, else the newest of the `commits`."""
     commit = commits[-1] if commits and commits[-1].part else None
     version = version_of(Path(commit.part)) if commit is not None else 0
     newest = max(version, newest_version(folder))
@@ -283,7 +288,7 @@ def _remove(addition: _Addition, names: Sequence[str]) -> list[str]:
     else:
         with committing(workspace) as lock:
             commits = read_ledger(workspace).commits
-            if commits[-1:] == (addition.commit,):  # else this has completed a removal that was interrupted
+            if commits[-1:] == (addition.commit,):  # else another call has removed it
                 change(workspace, commits[:-1], lock, names)
     shutil.rmtree(workspace.root, ignore_errors=True)
     flush_folders([workspace.root.parent])
