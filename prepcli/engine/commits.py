@@ -182,9 +182,10 @@ def _heir(workspace: Workspace, leaving: Commit, entering: Collection[Commit]) -
 def _clear(workspace: Workspace, commit: Commit, heir: Workspace | None, lock: Lock) -> None:
     """Remove the files of a leaving run that are as it has written them, except for those of units that are kept."""
     folders: set[Path] = set()
-    finish = (unit for unit in units_of(workspace, commit) if unit.marker.unit == FINISH_UNIT.id)
-    units = (unit for unit in units_of(workspace, commit) if unit.marker.unit != FINISH_UNIT.id)
-    for unit in chain(finish, units):  # first the files by which readers find the others
+    run = workspace_of_commit(workspace, commit)
+    merged = read_document(run.marker_file(FINISH_UNIT.id), Marker)
+    first = [CommittedUnit(run, merged)] if merged is not None else []  # by its files, readers find the others
+    for unit in chain(first, units_of(workspace, commit)):
         if heir is not None and unit.marker.unit != FINISH_UNIT.id and not _is_own(heir, unit.marker.unit):
             continue
         lock.check()
