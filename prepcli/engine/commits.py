@@ -8,12 +8,14 @@ documents name all files. Only files that are as a run has written them are remo
 
 import contextlib
 import os
+import shlex
 import shutil
 import stat
 import time
 import uuid
 from collections.abc import Collection, Iterable, Iterator
 from copy import copy
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,6 +33,7 @@ from prepcli.engine.state.stored_units import has_units, read_units
 from prepcli.engine.state.workspace import Workspace, children_of, flush_folders, read_document, write_json
 from prepcli.engine.unit_folders import FILES, UNITS
 from prepcli.errors import PrepcliError, UsageError, naming, same_command
+from prepcli.interface.calls import command_line
 from prepcli.storage.paths import relative
 
 LOCK_FILE = "commit.lock"
@@ -116,7 +119,8 @@ def change(workspace: Workspace, commits: tuple[Commit, ...], lock: Lock, obsole
 
     The caller has the lock, and has called `check` for what is new.
     """
-    pending = Pending(commits, tuple(obsolete))
+    run_with = f"cd {shlex.quote(os.getcwd())} && {command_line(of_rank=False)}"
+    pending = Pending(commits, tuple(obsolete), run_with=run_with)
     _write(workspace, msgspec.structs.replace(read_ledger(workspace), pending=pending), lock)
     _complete(workspace, lock)
 
@@ -150,7 +154,8 @@ def _complete(workspace: Workspace, lock: Lock) -> None:
         _remove(workspace, ledger.pending.obsolete, lock)
         for heir in heirs:
             _adopt(heir, lock)
-        _write(workspace, Ledger(before, Pending(after, is_cleared=True)), lock)
+        pending = msgspec.structs.replace(ledger.pending, obsolete=(), is_cleared=True)
+        _write(workspace, Ledger(before, pending), lock)
     for commit in entering:
         _move(workspace, commit, lock)
     lock.check()
@@ -200,7 +205,10 @@ def _clear(workspace: Workspace, commit: Commit, heirs: Collection[Workspace], l
     """Remove the files of a leaving run that are as it has written them, except for those of units that heirs keep."""
 
     def names() -> Iterator[str]:
-        for unit in units_of(workspace, commit):
+        run = workspace_of_commit(workspace, commit)
+        merged = read_document(run.marker_file(FINISH_UNIT.id), Marker)
+        first = [CommittedUnit(run, merged)] if merged is not None else []  # by its files, readers find the others
+        for unit in chain(first, units_of(workspace, commit)):
             if all(heir.unit_folder(unit.marker.unit) != unit.folder for heir in heirs):
                 for name, file in reversed(unit.marker.files.items()):
                     if is_ours(workspace.folder / name, [file, *unit.marker.earlier.get(name, ())]):

@@ -10,9 +10,9 @@ from pathlib import Path
 from prepcli.engine.ledger import Commit
 from prepcli.engine.publishing.publish import Marker
 from prepcli.engine.state.plan import FINISH_UNIT, StoredPlan
-from prepcli.engine.state.work_folder import version_roots
+from prepcli.engine.state.work_folder import undone_roots, version_of, version_roots
 from prepcli.engine.state.workspace import CLEARED_FOLDERS, Workspace, read_document
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, option
 from prepcli.interface.printing import printable_command
 
 _FILES = ("plan.json", "clearing.json")
@@ -23,9 +23,14 @@ def earlier_commits(workspace: Workspace) -> tuple[Commit, ...]:
     """The commits of a set that 0.3 has made and finished: the set, then the additions to it.
 
     Raises:
-        UsageError: 0.3 has begun a run and not finished it.
+        UsageError: 0.3 has begun a run, or the removal of an addition, and not finished it.
     """
     root = workspace.ledger_file.parent
+    for undone in undone_roots(root):
+        raise UsageError(
+            f"an earlier version of prepcli has begun to remove version {version_of(undone)} of {workspace.named}, and "
+            f"has not finished: finish it with that version ({option('--undo-concat')})"
+        )
     commits = []
     for folder in (root, *version_roots(root)):
         plan = read_document(folder / "plan.json", StoredPlan)

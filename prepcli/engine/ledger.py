@@ -6,6 +6,7 @@ output is known to be ours, by a document that was on disk before the file appea
 """
 
 import contextlib
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,11 +44,13 @@ class Pending(msgspec.Struct, frozen=True):
         commits: the commits after it.
         obsolete: further files of OUT that are removed: indexes of removed files, which any program may have written.
         is_cleared: whether the files of the commits that leave are removed.
+        run_with: the shell command that makes the change; if it was interrupted, the command completes it.
     """
 
     commits: tuple[Commit, ...]
     obsolete: tuple[str, ...] = ()
     is_cleared: bool = False
+    run_with: str = ""
 
 
 class Ledger(msgspec.Struct, frozen=True):
@@ -65,6 +68,12 @@ class Ledger(msgspec.Struct, frozen=True):
     def of_part(self, part: str) -> Commit | None:
         """The commit of a part of the output; None if there is none."""
         return next((commit for commit in self.commits if commit.part == part), None)
+
+    def change_of(self, part: str) -> Pending | None:
+        """The change that is under way, if it replaces or removes files of a part of the output, or makes it."""
+        if self.pending is None or Ledger(self.pending.commits).of_part(part) == self.of_part(part):
+            return None
+        return self.pending
 
     def with_commit(self, commit: Commit) -> tuple[Commit, ...]:
         """The commits after `commit` has taken the place of the one of the same part, or was added at the end."""
@@ -90,7 +99,7 @@ def is_run_folder(name: str) -> bool:
 
 def run_folders(root: Path) -> Iterator[Path]:
     """The folders of runs in a folder with `owner.json`, finished or not."""
-    if root.is_dir():
+    if os.path.isdir(root):  # unlike `Path.is_dir`, it accepts a name that is too long
         yield from (path for path in sorted(root.iterdir()) if is_run_folder(path.name) and path.is_dir())
 
 

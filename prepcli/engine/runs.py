@@ -244,6 +244,7 @@ class FolderRun:
                 self._refuse_other()
             return _Folder(root / name)
         self.load_markers(listed=True)
+        self.job.check_done([unit for unit in self.plan.units if unit.id in self.markers], self.workspace)
         missing = [unit.id for unit in self.plan.units if unit.id not in self.markers]
         if not missing and self._is_complete():
             return None
@@ -410,7 +411,7 @@ class FolderRun:
         Raises:
             UsageError: another run has made or changed it meanwhile. The units are kept.
         """
-        self._plan_of_run()
+        plan = self._plan_of_run()
         now, before = ledger.of_part(self.part), self.committed
         others = ledger.commits[: ledger.commits.index(now)] if now is not None else ledger.commits
         if self.part and (not others or others[-1].digest != self.built_on) and self.built_on:
@@ -438,13 +439,9 @@ class FolderRun:
         return plan
 
     def _finish(self) -> Report:
-        """Make the unit of the final merge, unless it is done; returns the report."""
+        """Make the unit of the final merge; returns the report."""
         workspace, plan = self.workspace, self.plan
         markers = [self.markers[unit.id] for unit in plan.units]
-        if read_marker(workspace, FINISH_UNIT, self.digest) is not None:
-            stored = read_document(workspace.part_file(FINISH_UNIT.id, _REPORT), Report)
-            if stored is not None:
-                return stored
         forget(workspace, FINISH_UNIT.id)
         report = self._report()
         with FinishWriter(workspace, self.digest, markers) as writer:

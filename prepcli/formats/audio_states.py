@@ -2,13 +2,15 @@
 
 import contextlib
 import hashlib
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
-from prepcli.engine.state.workspace import read_document, write_json
+from prepcli.engine.state.plan import Unit
+from prepcli.engine.state.workspace import Workspace, read_document, write_json
 from prepcli.errors import RecordRejected
 from prepcli.formats.members import read_member
 from prepcli.formats.shar_audio import content_digest
@@ -18,9 +20,7 @@ from prepcli.storage.input_files import FileState, state_of
 from prepcli.storage.paths import path_of
 
 AUDIO_RECORD = "parts/{}.audio.json"
-"""The path of a unit's file, relative to the workspace of a run that makes codes. It holds the `States` of the unit's
-audio.
-"""
+"""The part of a unit that holds the `States` of its audio, for a run that makes codes."""
 _BLOCK = 1 << 20
 
 
@@ -77,6 +77,12 @@ def _digest_of_bytes(path: str, found: FileState) -> str:
     return digest.hexdigest()
 
 
+def audio_records(workspace: Workspace, units: Iterable[Unit]) -> list[Path]:
+    """The `AUDIO_RECORD`s of those of the units that have one."""
+    paths = (workspace.part_file(unit.id, AUDIO_RECORD.format(unit.id)) for unit in units)
+    return [path for path in paths if path.exists()]
+
+
 class Compared(NamedTuple):
     """The result of `compare_audio` for a unit: the paths of changed files, and the number of missing files."""
 
@@ -93,10 +99,13 @@ def compare_audio(record: Path, folder: str, is_noted: bool = False) -> Compared
     Args:
         record: the `AUDIO_RECORD` of the unit. An earlier version of prepcli wrote none; then nothing is compared.
         folder: the Shar set.
-        is_noted: whether to write the current states to `record` if no content has changed. The next call then does not
-            read the files again.
+        is_noted: whether to write the current states to a file next to `record` if no content has changed. The next
+            call then does not read the files again.
     """
+    noted = record.with_suffix(".seen.json")
     states = read_document(record, States) or {}
+    later = (read_document(noted, States) or {}).items()
+    states |= {path: state for path, state in later if path in states and states[path].digest == state.digest}
     touched: States = {}
     num_missing = 0
     for path, before in states.items():
@@ -111,5 +120,5 @@ def compare_audio(record: Path, folder: str, is_noted: bool = False) -> Compared
     changed = [path for path, now in touched.items() if now.digest != states[path].digest]
     if is_noted and touched and not changed:
         with contextlib.suppress(OSError):
-            write_json(record, states | touched)
+            write_json(noted, states | touched)
     return Compared([join(folder, path) for path in changed], num_missing)

@@ -44,12 +44,9 @@ class PartWriter:
         self._writer.open_part(_INDEX_NAME.format(self._writer.unit.id)).write(npy_bytes(index))
 
 
-def index_of(root: Path, marker: Marker) -> NDArray[Any]:
-    """Read the index of the lines that a unit wrote: an array with a row for each line.
-
-    `root` is the folder of the run's state.
-    """
-    index: NDArray[Any] = np.load(root / _INDEX_NAME.format(marker.unit))
+def index_of(marker: Marker, writer: UnitWriter) -> NDArray[Any]:
+    """Read the index of the lines that a unit wrote: an array with a row for each line."""
+    index: NDArray[Any] = np.load(writer.part(_INDEX_NAME.format(marker.unit)))
     return index
 
 
@@ -59,10 +56,10 @@ def write_merged(name: str, markers: Sequence[Marker], writer: UnitWriter) -> No
     The lines of a range of records are contiguous in each part. They are read from all parts, and sorted together.
     Memory: 16 bytes per record, and the lines of `CHUNK_RECORDS` records.
     """
-    root, merged = writer.workspace.root, writer.open(name)
-    indexes = [index_of(root, marker) for marker in markers]
+    merged = writer.open(name)
+    indexes = [index_of(marker, writer) for marker in markers]
     numbers, ends = ([np.ascontiguousarray(index[name]) for index in indexes] for name in ("record", "end"))
-    paths = [root / LINES_NAME.format(marker.unit) for marker in markers]
+    paths = [writer.part(LINES_NAME.format(marker.unit)) for marker in markers]
     first = np.array([own[0] if len(own) else np.iinfo(np.int64).max for own in numbers])
     last = np.array([own[-1] if len(own) else -1 for own in numbers])
     for start in range(0, int(last.max(initial=-1)) + 1, CHUNK_RECORDS):

@@ -7,7 +7,7 @@ from tempfile import TemporaryFile
 from typing import IO
 
 from prepcli.engine.ranks.launch import check_writable, spawn_ranks
-from prepcli.engine.run.crashes import crashed_notes
+from prepcli.engine.run.crashes import has_crashed
 from prepcli.engine.run.job import AnyJob, RunOptions
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import CONTINUE, After, conclude, run_job, with_continuation
@@ -40,7 +40,7 @@ def run_on_devices(
         raise with_continuation(error, job.command, workspace) from None
     if found.sharing:
         tell(f"note: {found.sharing}")
-    may_crash = not has_launcher and bool(crashed_notes(workspace)) and not workspace.report_file.exists()
+    may_crash = not has_launcher and has_crashed(workspace)
     if (found.num_ranks > 1 or may_crash) and not engine.dry_run:
         return run_ranks(found.num_ranks, job, workspace, engine, after)
     if found.num_ranks > 1:

@@ -18,7 +18,7 @@ from prepcli.commands.extend_codec_codes.job import CodesJob, codes_workspace
 from prepcli.commands.extend_codec_codes.options import CodesOptions
 from prepcli.commands.extend_codec_codes.plan import find_input
 from prepcli.engine.publishing.rejects import Budget
-from prepcli.engine.run.crashes import MAX_CRASHES, crashed_notes, noting_in_flight
+from prepcli.engine.run.crashes import MAX_CRASHES, crashed_notes, has_crashed, noting_in_flight
 from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
@@ -99,7 +99,7 @@ def check_the_one_reject(folder: Path, whole: dict[str, str]) -> None:
     codes = read_codes(folder / "codes_toy/target_codes/codes.000001.tar")
     assert [stored.codes is None for stored in codes] == [row == ROW for row in range(4)]
     workspace = codes_workspace(folder, "toy")
-    assert list(workspace.tmp.iterdir()) == []
+    assert not workspace.tmp.exists()
 
 
 def crash_in(monkeypatch: pytest.MonkeyPatch, function: str, folder: Path, number: int = signal.SIGSEGV) -> None:
@@ -172,8 +172,10 @@ def test_a_segment_that_crashes_the_model_is_a_reject_of_the_third_start(
 ) -> None:
     """The first crash leaves all that was in flight, the second one this segment alone."""
     use_toy_codec(monkeypatch.setattr, lambda _: FatalCodec(shar, signal.SIGSEGV))
-    workspace = codes_workspace(shar, "toy")
+    assert not has_crashed(codes_workspace(shar, "toy"))
     assert in_a_process(lambda: run(shar)) == -signal.SIGSEGV
+    workspace = codes_workspace(shar, "toy")
+    assert has_crashed(workspace)
     (first,) = crashed_notes(workspace)
     assert len(first) > 1
     assert in_a_process(lambda: run(shar)) == -signal.SIGSEGV
@@ -196,9 +198,10 @@ def test_a_killed_model_accuses_no_segment(shar: Path, whole: dict[str, str], mo
 
 def test_a_model_that_crashes_over_everything_ends_the_run(shar: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Then it is not the audio's fault, and there is no endless loop of starts."""
+    use_toy_codec(monkeypatch.setattr, lambda _: FatalCodec(shar, signal.SIGSEGV))
+    assert in_a_process(lambda: run(shar)) == -signal.SIGSEGV
     use_toy_codec(monkeypatch.setattr)
-    notes = codes_workspace(shar, "toy").root / "crashes/model"
-    notes.mkdir(parents=True)
+    notes = codes_workspace(shar, "toy").run / "crashes/model"
     for number in range(2 * MAX_CRASHES):
         (notes / f"{number}.keys").write_bytes(b"key%d\0" % (number // 2))
         (notes / f"{number}.crashed").write_text("Fatal Python error: Segmentation fault")

@@ -237,18 +237,18 @@ def finished_reports(path: Path) -> list[Report]:
         UsageError: a run has not finished.
     """
     own = workspace_of(path)
-    roots = [own.root, *version_roots(own.root)]
     if not own.plan_file.is_file():
         return []
+    versions = [Workspace(path, root) for root in version_roots(own.root)]
+    runs = [own, *(version for version in versions if version.is_committed)]
     reports = []
-    for root in roots:
-        workspace = own if root == own.root else Workspace(path, root)
+    for workspace in runs:
         refuse_unfinished_run(workspace)
         report = read_document(workspace.report_file, Report)
         if report is None:
             return []
         reports.append(report)
-        if root == own.root and len(roots) == 1 and read_marker(workspace, FINISH_UNIT, report.digest) is None:
+        if len(runs) == 1 and read_marker(workspace, FINISH_UNIT, report.digest) is None:
             return []  # the files have changed since the run
     if (own.root / MARKS_FILE).is_file():
         return []  # trainers skip the marked records, which the reports count

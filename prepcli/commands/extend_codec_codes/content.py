@@ -3,25 +3,23 @@
 from collections.abc import Sequence
 from functools import partial
 
+import msgspec
+
+from prepcli.engine.publishing.publish import UnitWriter
 from prepcli.engine.run.unfinished import published_units
 from prepcli.engine.state.plan import Unit
 from prepcli.engine.state.stored_units import find_plan
-from prepcli.engine.state.workspace import Workspace, write_json
+from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import UsageError, option
-from prepcli.formats.audio_states import AUDIO_RECORD, States, compare_audio
+from prepcli.formats.audio_states import AUDIO_RECORD, States, audio_records, compare_audio
 from prepcli.interface.printing import printable_command
 from prepcli.processes.pools import map_in_order
 from prepcli.storage.paths import AnyPath
 
 
-def record_audio(workspace: Workspace, unit: str, states: States) -> None:
-    """Write the states of a unit's audio files to the workspace, where `check_audio` reads them.
-
-    Call this function before the unit is published.
-    """
-    path = workspace.root / AUDIO_RECORD.format(unit)
-    path.parent.mkdir(exist_ok=True)
-    write_json(path, states)
+def record_audio(writer: UnitWriter, states: States) -> None:
+    """Write the states of a unit's audio files to a part of the unit, where `check_audio` reads them."""
+    writer.open_part(AUDIO_RECORD.format(writer.unit.id)).write(msgspec.json.encode(states))
 
 
 def check_audio(workspace: Workspace, done: Sequence[Unit], folder: AnyPath, num_workers: int) -> None:
@@ -33,7 +31,7 @@ def check_audio(workspace: Workspace, done: Sequence[Unit], folder: AnyPath, num
     Raises:
         UsageError: a tar or an audio file holds other audio than before.
     """
-    records = [workspace.root / AUDIO_RECORD.format(unit.id) for unit in done]
+    records = audio_records(workspace, done)
     for found in map_in_order(partial(compare_audio, folder=str(folder), is_noted=True), records, num_workers):
         if found.changed:
             raise UsageError(

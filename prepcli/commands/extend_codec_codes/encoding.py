@@ -401,7 +401,7 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
             self._write_shard(shard, index, computed, writer)
             states |= {relative(tar, self._folder): index.states[name] for name, tar in shard.tars.items()}
         writer.extra.update(self.extra)
-        record_audio(writer.workspace, writer.unit.id, states)
+        record_audio(writer, states)
 
     def _write_shard(
         self, shard: InputShard, index: ShardIndex, computed: "list[Codes | RecordRejected]", writer: UnitWriter

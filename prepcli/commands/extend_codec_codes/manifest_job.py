@@ -181,7 +181,7 @@ class RecordEncoder(UnitEncoder):
         self._write_keys(writer, RELIED_NAME, relied)
         encoded = filter(self._is_encoded_here, self._members)
         states = {one.segment.name: one.state for one in encoded if one.state is not None}
-        record_audio(writer.workspace, writer.unit.id, states)
+        record_audio(writer, states)
         writer.extra.update(self.extra | {FRAME_SHIFT: self._codec.samples_per_frame / self._codec.sampling_rate})
 
     def _name(self, field: int, number: int) -> str:
@@ -262,15 +262,15 @@ class ManifestCodesJob(RecordCodesJob[ManifestContents]):
 
     def finish(self, plan: ManifestPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Join the lines of the units, in the order of the input; returns the path of the manifest, and statistics."""
-        root, out = writer.workspace.root, writer.workspace.out
-        self._check_relied(root, markers)
+        out = writer.workspace.out
+        self._check_relied(writer, markers)
         writer.join(self.file_name, (LINES_NAME.format(marker.unit) for marker in markers))
         num_files = sum(len(marker.files) for marker in markers)
         details: dict[str, Any] = {"manifest": out / self.file_name, "files_of_codes": f"{num_files:,}"}
         details |= frame_shift_of_units(markers)
         return details | plan.contents.records.merged_details(out) | self.statistics(markers)
 
-    def _check_relied(self, root: Path, markers: Sequence[Marker]) -> None:
+    def _check_relied(self, writer: UnitWriter, markers: Sequence[Marker]) -> None:
         """Check that no manifest line names a file of codes that was not written.
 
         Only one unit encodes a segment; other units that use it only check that it can be decoded. If the codec has too
@@ -279,12 +279,13 @@ class ManifestCodesJob(RecordCodesJob[ManifestContents]):
         Raises:
             PrepcliError: a line names codes that do not exist.
         """
-        lost = [np.load(root / LOST_NAME.format(marker.unit)) for marker in markers]
-        relied = [np.load(root / RELIED_NAME.format(marker.unit)) for marker in markers]
+        lost = [np.load(writer.part(LOST_NAME.format(marker.unit))) for marker in markers]
+        relied = [np.load(writer.part(RELIED_NAME.format(marker.unit))) for marker in markers]
         if any(map(len, lost)) and (both := np.intersect1d(np.concatenate(lost), np.concatenate(relied))).size:
+            unit = next(marker.unit for marker, keys in zip(markers, lost, strict=True) if np.isin(keys, both).any())
             raise PrepcliError(
                 f"{len(both):,} segments that other records use too, mostly as their context, could not be encoded: "
-                f"see the rejects in {root}/rejects, take a device with more memory, and give "
+                f"see {writer.part(f'rejects/{unit}.jsonl')}, take a device with more memory, and give "
                 f"{option('--retry-rejects')}, or leave these records out"
             )
 

@@ -141,12 +141,12 @@ class ContextJob(SpeakerJob[ContextContents]):
 
     def finish(self, plan: ContextPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Merge the units' lines in the order of the input; returns the path of the manifest, and statistics."""
-        root, out = writer.workspace.root, writer.workspace.out
+        out = writer.workspace.out
         write_merged(self.file_name, markers, writer)
         counts = totals(markers)
         wall = counts[WALL]
         embedded = counts[COMPUTED] - counts[PADDED]
-        best = [root / BEST_NAME.format(marker.unit) for marker in markers]
+        best = [writer.part(BEST_NAME.format(marker.unit)) for marker in markers]
         return {
             "manifest": out / self.file_name,
             **plan.contents.records.merged_details(out),
@@ -157,7 +157,7 @@ class ContextJob(SpeakerJob[ContextContents]):
             "padding": round(counts[PADDED] / max(counts[COMPUTED], 1e-9), 4),
             "mean_batch_seconds": round(counts[COMPUTED] / max(counts[BATCHES], 1), 1),
             "waited_for_audio": round(counts[WAITED] / wall, 3) if wall else 0.0,
-            **histograms(index_of(root, marker) for marker in markers),
+            **histograms(index_of(marker, writer) for marker in markers),
             "similarity_histogram_of_all": histogram_of_all(best),
         }
 

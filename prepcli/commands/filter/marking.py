@@ -53,9 +53,10 @@ def set_to_mark(path: Path) -> TarredSet:
             being added to it.
     """
     one = open_set(path) if path.is_dir() else None
+    if path.is_dir():
+        refuse_unfinished(path)  # the shards that come later would have no marks
     if not isinstance(one, TarredSet):
         raise UsageError(f"{path} is not a folder with a tarred set; without one, give OUT.json, the manifest to write")
-    refuse_unfinished(path)  # the shards that come later would have no marks
     one.check_parts()
     if any(is_changing(folder) for folder in (path, *(Path(str(part.folder)) for part in one.sets))):
         raise UsageError(f"{path} is being changed by manifest-to-tarred; complete that first: prepcli status {path}")

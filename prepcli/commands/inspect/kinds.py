@@ -14,6 +14,7 @@ import msgspec
 from prepcli.audio.probe import probe
 from prepcli.commands.inspect.exports import Export, export_of, title_of
 from prepcli.commands.inspect.rows import LineKind
+from prepcli.engine.ledger import run_folders
 from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.formats.codes import CODES_FILE
@@ -77,7 +78,7 @@ def what_is(spec: str) -> Subject:
         return _of_folder(path)
     if os.path.exists(spec):
         return _of_file(path)
-    if not is_address(spec) and os.path.isfile(path.with_name(path.name + WORK) / "plan.json"):
+    if not is_address(spec) and _has_plan(path.with_name(path.name + WORK)):
         return Subject("run", "a run of prepcli whose output is not here", out=path)
     if not re.search(r"[,{}()\[\]<>=]|_OP_", spec):
         raise UsageError(f"there is no file or directory {spec}" + ("" if path.is_absolute() else f" in {Path.cwd()}"))
@@ -99,7 +100,7 @@ def _lines_of(spec: str) -> DataSet | Mix:
 def _of_folder(folder: AnyPath) -> Subject:
     # `.` and `..` are resolved, because the directory next to them has their real name.
     named = folder if folder.name not in ("", "..") else folder.resolve()
-    if named.name.endswith(WORK) and named.name != WORK and (named / "plan.json").is_file():
+    if named.name.endswith(WORK) and named.name != WORK and _has_plan(named):
         out = named.with_name(named.name.removesuffix(WORK))
         note = [f"the data are in {out}: prepcli inspect {out}"] if out.exists() else [f"{out} is not there"]
         return Subject("run", "the state of a run of prepcli", out=out, notes=note)
@@ -109,7 +110,7 @@ def _of_folder(folder: AnyPath) -> Subject:
             return found
     if found_containers := containers_at(str(named)):
         return _of_containers(found_containers, named)
-    if named.name and (named.with_name(named.name + WORK) / "plan.json").is_file():
+    if named.name and _has_plan(named.with_name(named.name + WORK)):
         return Subject("run", "the output of a run of prepcli, without data of a kind that inspect reads", out=named)
     raise UsageError(
         f"{folder} is a folder that holds nothing that inspect knows: no manifest, no tarred set (audio_0.tar, ...), "
@@ -215,6 +216,8 @@ def _of_file(path: AnyPath) -> Subject:
     check_regular(path)
     if path.parent.name.endswith(WORK) and not path.name.startswith("rejects"):
         return _of_folder(path.parent)
+    if path.name == "plan.json" and path.parents[1].name.endswith(WORK):
+        return _of_folder(path.parents[1])
     if path.suffix in (".yaml", ".yml"):
         if path.name.startswith("metadata"):
             raise UsageError(f"{path} describes the tarred data set in its folder: prepcli inspect {path.parent}")
@@ -297,7 +300,7 @@ def _output_of(path: AnyPath) -> Path | None:
     """
     if isinstance(path, StorePath):  # the state of runs is not in the store
         return None
-    if (path.with_name(path.name + WORK) / "plan.json").is_file():
+    if _has_plan(path.with_name(path.name + WORK)):
         return path
     for folder in list(path.absolute().parents)[:3]:
         if folder.name.endswith(WORK):
@@ -309,7 +312,12 @@ def _output_of(path: AnyPath) -> Path | None:
 
 def _is_workspace(folder: Path) -> bool:
     """Whether a folder has the state of a run: its plan, or in a subfolder `codes_*` the plan of a run for codes."""
-    return (folder / "plan.json").is_file() or any(folder.glob("codes_*/plan.json"))
+    return any(map(_has_plan, (folder, *folder.glob("codes_*"))))
+
+
+def _has_plan(folder: AnyPath) -> bool:
+    """Whether a folder has the plan of a run that made or makes an output."""
+    return isinstance(folder, Path) and any(os.path.isfile(run / "plan.json") for run in (folder, *run_folders(folder)))
 
 
 def _in_order(fields: dict[str, Shards]) -> dict[str, list[AnyPath]]:

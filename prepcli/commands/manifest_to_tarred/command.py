@@ -1,29 +1,26 @@
 """Runs `manifest-to-tarred`: makes a set, adds shards to it (`--concat-to`), or removes the last addition."""
 
 import os
-import shlex
-import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from prepcli.commands.manifest_to_tarred.job import TarredJob, number_of
+from prepcli.commands.manifest_to_tarred.job import TarredJob
 from prepcli.commands.manifest_to_tarred.options import ManifestToTarred, TarredOptions
 from prepcli.commands.manifest_to_tarred.own_options import with_own_options
 from prepcli.commands.manifest_to_tarred.sections import MANIFESTS, TARS
-from prepcli.engine.commits import change, committing, discard, read_ledger, recover
-from prepcli.engine.publishing.owned import Owned
-from prepcli.engine.ranks.progress import running_here
+from prepcli.engine.commits import change, committing, discard, files_of, is_ours, read_ledger, recover
+from prepcli.engine.ledger import Commit
+from prepcli.engine.ranks.progress import is_running, read_progress
 from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.report import Report, format_bytes
 from prepcli.engine.run.run import run_job
 from prepcli.engine.run.starting import revisions_of
 from prepcli.engine.state.plan import PLAN_FORMAT, StoredPlan
-from prepcli.engine.state.stored_units import read_units
-from prepcli.engine.state.work_folder import note_unused, undone_roots, version_of, version_roots
-from prepcli.engine.state.workspace import Workspace, flush_folders, read_document
+from prepcli.engine.state.work_folder import note_unused, version_of, version_roots
+from prepcli.engine.state.workspace import Workspace, read_document
 from prepcli.errors import UsageError, option, same_command
 from prepcli.formats.names import INDEX_SUFFIX, check_loadable
 from prepcli.formats.tarred import BUCKET, ExistingSet, names_in_config, names_of_version, newest_version, read_existing
@@ -31,10 +28,11 @@ from prepcli.formats.train_ds import main_file, publish_section, restore_section
 from prepcli.jobs.inputs.named import manifests_of
 from prepcli.jobs.row_names import BY_ID
 from prepcli.manifest.index import content_digest
+from prepcli.processes.owner import DELETE_SECONDS
 from prepcli.processes.ranks import Rank
 from prepcli.storage.addresses import join
 from prepcli.storage.input_files import refuse_swapped
-from prepcli.storage.paths import AnyPath, absolute, real_path, relative
+from prepcli.storage.paths import AnyPath, absolute, real_path
 
 
 def concat_job(
@@ -54,7 +52,6 @@ def concat_job(
             f"{option('--concat-to')} adds to one data set: name a bucket's folder, and leave "
             f"{option('--buckets-num')} out"
         )
-    refuse_while_undone(folder)
     recover(Workspace(folder))
     newest = read_existing(folder)
     for version in range(newest.version, 0, -1):
@@ -84,19 +81,6 @@ def _is_plan_of(stored: StoredPlan, job: TarredJob) -> bool:
         return False
     known = [file["sha256"] for file in stored.inputs]
     return len(known) == len(job.manifests) and known == [content_digest(path) for path in job.manifests]
-
-
-def refuse_while_undone(folder: Path) -> None:
-    """Refuse to change a set from which the files of a version are being removed.
-
-    Raises:
-        UsageError: a removal has begun; the message has the command that completes it.
-    """
-    for root in undone_roots(Workspace(folder).root):
-        command = shlex.join(["prepcli", "manifest-to-tarred", "--concat-to", str(folder), "--undo-concat"])
-        raise UsageError(
-            f"the removal of version {version_of(root)} of {folder} is not complete; complete it first: {command}"
-        )
 
 
 def refuse_to_change(folder: AnyPath, workspace: Workspace, overwrite: bool, retry_rejects: bool) -> None:
@@ -171,24 +155,23 @@ def _commits(options: ManifestToTarred, engine: RunOptions) -> Mapping[str, str]
 
 
 class _Addition(NamedTuple):
-    """The addition to remove: its version, its workspace and plan, its shards, and the set before the addition.
+    """An addition to a set: its version, its workspace and plan, and the set before it.
 
-    `is_finished`: whether its files are in the set.
+    `commit` is None for an addition that has not finished: none of its files is in the set.
     """
 
     version: int
     workspace: Workspace
     stored: StoredPlan
-    shards: range
     base: ExistingSet
-    is_finished: bool
+    commit: Commit | None
 
-    def files(self) -> Iterator[Path]:
-        """The existing files of the addition, in the order in which they are removed."""
-        for name in names_of_version(self.version, self.shards.start, len(self.shards)) if self.is_finished else ():
-            path = self.workspace.folder / name
-            if os.path.lexists(path):
-                yield path
+    def files(self) -> list[str]:
+        """The names of its files that are in the set, and of their indexes, in the order in which they are removed."""
+        if self.commit is None:
+            return []
+        names = names_of_version(self.version, self.base.num_shards, self.stored.num_units)
+        return [name for name in names if os.path.lexists(self.workspace.folder / name)]
 
 
 def undo_concat(options: ManifestToTarred, rank: Rank) -> Report:
@@ -205,29 +188,28 @@ def undo_concat(options: ManifestToTarred, rank: Rank) -> Report:
     if folder is None and manifest is not None:  # the only argument is the set
         folder, manifest = Path(manifest), None
     # If no folder is named, the current one is not taken: its last addition would be removed by mistake.
-    if folder is None or not folder.is_dir():
+    if not isinstance(folder, Path) or not folder.is_dir():
         raise UsageError(f"{option('--undo-concat')} needs the folder of a set: give {option('--concat-to')} DIR")
-    refuse_while_undone(folder)
-    completed = recover(Workspace(folder))
-    undone = next((commit for commit in completed if read_ledger(Workspace(folder)).of_part(commit.part) is None), None)
-    if undone is not None:  # by a call that was interrupted: this is the same call again
-        version = version_of(Path(undone.part))
-        base = read_existing(folder, version - 1)
-        return _report_of_removal(folder, base, f"version {version}, as an interrupted call had begun")
-    addition = _last_addition(folder)
+    left = recover(Workspace(folder))
+    commits = read_ledger(Workspace(folder)).commits
+    undone = [version_of(Path(commit.part)) for commit in left if commit.part not in {one.part for one in commits}]
+    if undone:  # by a call that was interrupted: this is the same call again
+        base = read_existing(folder, undone[0] - 1)
+        return _report_of_removal(folder, base, f"version {undone[0]}, as an interrupted call had begun")
+    addition = _last_addition(folder, commits)
     if manifest is not None:
         _check_manifest(manifests_of(manifest, options), addition, folder)
     _check_unchanged(addition)
-    files = list(addition.files())
-    size = format_bytes(sum(path.lstat().st_size for path in files))
-    notes = [] if options.dry_run else _remove(addition, files)
-    removed = f"{len(files):,} files of version {addition.version} ({size})"
-    report = _report_of_removal(folder, addition.base, removed, notes)
+    names = addition.files()
+    size = format_bytes(sum((folder / name).lstat().st_size for name in names))
+    notes = [] if options.dry_run else _remove(addition, names)
+    report = _report_of_removal(folder, addition.base, f"{len(names):,} files of version {addition.version} ({size})")
+    report.notes += notes
     report.status = "dry_run" if options.dry_run else "done"
     return report
 
 
-def _report_of_removal(folder: Path, base: ExistingSet, removed: str, notes: Sequence[str] = ()) -> Report:
+def _report_of_removal(folder: Path, base: ExistingSet, removed: str) -> Report:
     """The report of a removal; `base` is the set after it."""
     out, main = Path(absolute(folder)), main_file(Workspace(folder))
     tars, manifests = names_in_config(base.version, base.num_shards, base.has_shard_manifests)
@@ -235,34 +217,35 @@ def _report_of_removal(folder: Path, base: ExistingSet, removed: str, notes: Seq
     if main.is_file():
         outputs["train_ds"] = str(main)
     details: dict[str, Any] = {"removed": removed, "version": base.version}
-    return Report(TarredJob.command, "done", str(folder), notes=[*notes], details=details | outputs, outputs=outputs)
+    return Report(TarredJob.command, "done", str(folder), details=details | outputs, outputs=outputs)
 
 
-def _last_addition(folder: Path) -> _Addition:
-    """The addition to remove: the newest that has begun and not finished, else the newest."""
-    ledger, newest = read_ledger(Workspace(folder)), newest_version(folder)
+def _last_addition(folder: Path, commits: Sequence[Commit]) -> _Addition:
+    """The addition to remove: the newest that has begun and not finished, else the newest of the `commits`."""
+    commit = commits[-1] if commits and commits[-1].part else None
+    version = version_of(Path(commit.part)) if commit is not None else 0
+    newest = max(version, newest_version(folder))
     begun = version_workspace(folder, newest + 1)
-    is_finished = not begun.unfinished_runs()
-    version = newest if is_finished else newest + 1
-    if version == 0:
+    if begun.unfinished_runs():
+        version, workspace, commit = newest + 1, begun, None
+    elif newest == 0:
         raise UsageError(f"{folder} has no earlier version: nothing was added to it with {option('--concat-to')}")
-    workspace = version_workspace(folder, version)
+    else:
+        workspace = version_workspace(folder, newest)
     stored = read_document(workspace.plan_file, StoredPlan)
-    if stored is None or (is_finished and (not ledger.commits or ledger.commits[-1].part != f"version_{version}")):
+    if stored is None or version < newest:
         raise UsageError(
-            f"what {option('--concat-to')} has written for version {version} of {folder} is not known: "
+            f"what {option('--concat-to')} has written for version {newest} of {folder} is not known: "
             f"{workspace.plan_file} is not there"
         )
-    alive = None if is_finished else running_here(workspace)
+    ranks = read_progress(workspace) if commit is None else []
+    alive = next((rank for rank in ranks if is_running(workspace, rank, DELETE_SECONDS)), None)
     if alive is not None:
         raise UsageError(
             f"rank {alive.rank} is at work on version {version} of {folder} (process {alive.pid} on {alive.host}); "
             "stop it first"
         )
-    base = read_existing(folder, version - 1)
-    numbers = [number_of(unit) for unit in read_units(workspace, stored)] if stored.num_units else [base.num_shards]
-    shards = range(min(numbers), min(numbers) + stored.num_units)
-    return _Addition(version, workspace, stored, shards, base, is_finished)
+    return _Addition(version, workspace, stored, read_existing(folder, version - 1), commit)
 
 
 def _check_manifest(manifests: Sequence[str], addition: _Addition, folder: AnyPath) -> None:
@@ -280,33 +263,34 @@ def _check_unchanged(addition: _Addition) -> None:
     Raises:
         UsageError: a file is not as the addition wrote it; the message names the file.
     """
-    out, owned = addition.workspace.out, Owned(addition.workspace)
-    for path in addition.files():
-        name = relative(path, out)
-        if not name.endswith(INDEX_SUFFIX) and not owned.fits(path, name, path.lstat()):
+    if addition.commit is None:
+        return
+    records = files_of(addition.workspace, [addition.commit])
+    for name in addition.files():
+        path = addition.workspace.folder / name
+        if not name.endswith(INDEX_SUFFIX) and not is_ours(path, records.get(name, ())):
             raise UsageError(
                 f"{path} is not the file that {option('--concat-to')} has written: move it away, and run "
                 f"{same_command()} again"
             )
 
 
-def _remove(addition: _Addition, files: Sequence[Path]) -> list[str]:
+def _remove(addition: _Addition, names: Sequence[str]) -> list[str]:
     """Remove the files of the addition, and its state in OUT.prepcli; returns notes."""
     workspace = addition.workspace
     notes = []
     if not restore_section(workspace):
         notes.append(f"{main_file(workspace)} was changed, and may still name version {addition.version}")
-    if addition.is_finished:
-        with committing(workspace) as lock:
-            names = [relative(path, workspace.out) for path in files]
-            change(workspace, read_ledger(workspace).commits[:-1], lock, names)
-    else:
+    if addition.commit is None:
         for run in workspace.unfinished_runs():
-            shutil.rmtree(run / "units", ignore_errors=True)
             discard(workspace, run)  # at once: without its plan, it would not be known as the addition to remove
         discard(workspace, workspace.root)
-        flush_folders([workspace.root.parent])
         recover(workspace)
+    else:
+        with committing(workspace) as lock:
+            commits = read_ledger(workspace).commits
+            if commits[-1:] == (addition.commit,):  # else another call has removed it
+                change(workspace, commits[:-1], lock, names)
     return notes
 
 
@@ -348,7 +332,7 @@ def manifest_to_tarred(options: ManifestToTarred) -> Report:
     assert out is not None
     check_loadable(out)
     workspace = Workspace(out, work_dir=options.work_dir)
-    if len(read_ledger(workspace).commits) > 1 or undone_roots(workspace.root):
+    if any(commit.part for commit in read_ledger(workspace).commits):
         refuse_to_change(out, workspace, options.overwrite, options.retry_rejects)
     note_unused(options.work_dir, out)
     return run_job(TarredJob(manifests, options, num_workers=engine.num_workers), workspace, engine)

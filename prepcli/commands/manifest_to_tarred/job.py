@@ -31,7 +31,7 @@ from prepcli.commands.manifest_to_tarred.present import TEXT, TEXT_KEY, PresentR
 from prepcli.commands.manifest_to_tarred.sections import shard_counts, uneven_after_rejects, uneven_text, write_sections
 from prepcli.commands.manifest_to_tarred.stems import free_stem, with_names
 from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
-from prepcli.engine.state.plan import Plan, Unit
+from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RejectReason, UsageError, option
@@ -179,11 +179,6 @@ class TarShard(RecordUnit):
     """A shard: its number, and the records `records[lo:hi]` of set `set_number` of the layout."""
 
     set_number: int
-
-
-def number_of(unit: Unit) -> int:
-    """The number of the shard that a unit of a stored plan makes."""
-    return int(unit.id.rpartition("_")[2])
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from prepcli.commands.verify.runs import (
 )
 from prepcli.commands.verify.shar import text_context_problems, verify_shar_set
 from prepcli.commands.verify.tarred import verify_tarred_set
+from prepcli.engine.ledger import run_folders
 from prepcli.engine.publishing.hashes import OTHER_BYTES, hash_of
 from prepcli.engine.publishing.output_files import PublishedFile
 from prepcli.engine.run.status import workspaces_of
@@ -280,8 +281,7 @@ def check_set(
     kinds = {one.kind for one in sets}
     manifests = manifests_in(out, list(published)) if kinds <= {"tarred", "shar", "codes"} else []
     if not (sets or published or manifests or any(run.is_finished for run in runs)):
-        if isinstance(out, Path) and (state := read_document(out / "plan.json", StoredPlan)) is not None:
-            raise UsageError(f"{out} holds the state of the run that made {state.out}; give {state.out}")
+        _refuse_state(out)
         if containers := containers_at(str(out)):
             return verify_containers(out, containers, num_workers)
         refuse_unfinished_runs(runs)
@@ -300,7 +300,7 @@ def check_set(
         else:
             verify_export(one, of.published_hash, num_workers, report)
     for run in runs:
-        compare_with_audio(run.workspace, of.coded, num_workers, report)
+        compare_with_audio(run, of.coded, num_workers, report)
     for name in manifests:
         if not kinds & {"tarred", "shar"}:
             report.kind = "manifest"
@@ -310,6 +310,13 @@ def check_set(
     _note_others(of)
     judge_runs(runs, report)
     return report
+
+
+def _refuse_state(out: AnyPath) -> None:
+    """Raise `UsageError` if `out` is the folder with the state of a run."""
+    for folder in (out, *run_folders(out)) if isinstance(out, Path) else ():
+        if (state := read_document(folder / "plan.json", StoredPlan)) is not None:
+            raise UsageError(f"{out} holds the state of the run that made {state.out}; give {state.out}")
 
 
 def _note_others(of: _Verification) -> None:
@@ -369,7 +376,7 @@ def _verify_file(path: AnyPath, audio_base_dir: AnyPath | None, num_workers: int
     report.hashes_known = bool(published)
     for run in runs:
         if path.name in run.files:
-            compare_with_audio(run.workspace, path.parent, num_workers, report)
+            compare_with_audio(run, path.parent, num_workers, report)
     judge_runs(runs, report)
     return report
 

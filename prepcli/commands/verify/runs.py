@@ -14,11 +14,11 @@ from prepcli.engine.publishing.publish import Marker
 from prepcli.engine.publishing.rejects import commonest, is_asked_for, is_bad
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.status import Status, read_status, workspaces_of
-from prepcli.engine.run.unfinished import refuse_unfinished_run
+from prepcli.engine.run.unfinished import refuse_changing, refuse_unfinished_run
 from prepcli.engine.state.plan import FINISH_UNIT, StoredPlan
-from prepcli.engine.state.stored_units import find_plan
+from prepcli.engine.state.stored_units import find_plan, has_units, read_units
 from prepcli.engine.state.workspace import Workspace, read_document
-from prepcli.formats.audio_states import AUDIO_RECORD, compare_audio
+from prepcli.formats.audio_states import audio_records, compare_audio
 from prepcli.interface.printing import printable_command
 from prepcli.processes.pools import map_in_order
 from prepcli.storage.paths import AnyPath
@@ -36,9 +36,14 @@ class PublishedRun:
 
 
 def runs_of(out: AnyPath, work_dir: Path | None = None) -> list[PublishedRun]:
-    """Read the runs that made `out` from their state, next to `out` or, for an output in a store, in `work_dir`."""
+    """Read the runs that made `out` from their state, next to `out` or, for an output in a store, in `work_dir`.
+
+    Raises:
+        UsageError: the files of `out` are being changed, or that was interrupted.
+    """
     runs = []
     for workspace in workspaces_of(out, work_dir):
+        refuse_changing(workspace, workspace.ledger().pending)
         plan = find_plan(workspace)
         if plan is None or (part_of(workspace.root) and not workspace.is_committed):
             continue  # an addition that has not finished has changed nothing
@@ -97,13 +102,14 @@ def _why_empty(runs: Sequence[PublishedRun]) -> str:
     return f"all {records_in:,} records were {what} ({commonest(reasons)})"
 
 
-def compare_with_audio(workspace: Workspace, folder: AnyPath, num_workers: int, report: VerifyReport) -> None:
+def compare_with_audio(run: PublishedRun, folder: AnyPath, num_workers: int, report: VerifyReport) -> None:
     """Report codes that were made from other audio than the current audio, and audio that could not be compared.
 
     The run has noted the states of the audio files that it read: under paths relative to the Shar set `folder` for
     tars, under absolute paths for other audio.
     """
-    records = sorted(workspace.root.glob(AUDIO_RECORD.format("*")))
+    workspace = run.workspace
+    records = audio_records(workspace, read_units(workspace, run.plan)) if has_units(workspace, run.plan) else []
     found = list(map_in_order(partial(compare_audio, folder=str(folder)), records, num_workers))
     changed = [path for one in found for path in one.changed]
     num_missing = sum(one.num_missing for one in found)

@@ -1,7 +1,6 @@
 """Checks the shards, manifests, indexes and metadata of a tarred data set, at least as strictly as any loader."""
 
 import re
-import shlex
 import tarfile
 import tempfile
 from collections import Counter
@@ -248,8 +247,10 @@ def verify_tarred_set(
     numbers = tar_numbers(folder)
     shard_manifests = list(numbered(folder / SHARD_MANIFEST_FOLDER, SHARD_MANIFEST_FILE))
     for removed in undone_versions(folder):
-        command = shlex.join(["prepcli", "manifest-to-tarred", "--concat-to", str(folder), "--undo-concat"])
-        report.problems.append(f"{prefix}version {removed} is not completely removed; complete it with: {command}")
+        report.problems.append(
+            f"{prefix}version {removed} is not completely removed; complete it with the version of prepcli that has "
+            f"begun it ({option('--undo-concat')})"
+        )
         numbers, shard_manifests = list(one.shards), list(one.manifests)
     with_tars = bool(numbers)
     in_config = config.get("num_shards") or 0

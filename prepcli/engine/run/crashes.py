@@ -199,12 +199,23 @@ def key_of(item: object) -> str:
 
 def crashed_notes(workspace: Workspace) -> list[list[str]]:
     """The keys of the segments that were in a model when it crashed: one list for each rank that has crashed."""
+    return _notes_in(_folder(workspace))
+
+
+def _notes_in(folder: Path) -> list[list[str]]:
     found = []
-    for crashed in sorted(_folder(workspace).glob(f"*{_CRASHED}")):
+    for crashed in sorted(folder.glob(f"*{_CRASHED}")):
         with contextlib.suppress(FileNotFoundError):
             if crashed.stat().st_size:
                 found.append((read_note(crashed.with_suffix(_KEYS)) or "").split())
     return [keys for keys in found if keys]
+
+
+def has_crashed(workspace: Workspace) -> bool:
+    """Whether a model has crashed in a run that has begun to make the output and has not finished."""
+    runs = [] if workspace.report_file.exists() else [workspace.run]
+    folders = (run / _CRASHES_FOLDER / "model" for run in workspace.unfinished_runs() or runs)
+    return any(map(_notes_in, folders))
 
 
 class InFlight:

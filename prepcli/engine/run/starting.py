@@ -176,10 +176,14 @@ def revisions_of(workspace: Workspace, options: RunOptions) -> Mapping[str, str]
 
     Empty for a run that begins now.
     """
-    rank = options.rank
-    if options.overwrite and not (has_done(workspace, rank, "overwrite") or has_begun_to_clear(workspace, rank)):
-        return {}
-    plan = read_document(workspace.plan_file, StoredPlan)
+    rank, begun = options.rank, workspace.unfinished_runs()
+    if options.overwrite:
+        launch = rank.job_id or rank.launch_id
+        begun = [run for run in begun if launch and run.name.endswith(f".{launch}")]
+        has_begun = begun or has_done(workspace, rank, "overwrite") or has_begun_to_clear(workspace, rank)
+        if not has_begun:
+            return {}
+    plan = read_document(begun[0] / "plan.json" if begun else workspace.plan_file, StoredPlan)
     return {} if plan is None else plan.revisions
 
 

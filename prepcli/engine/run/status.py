@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from prepcli.engine.ledger import part_of
 from prepcli.engine.publishing.publish import Marker, read_marker
 from prepcli.engine.publishing.rejects import commonest, is_asked_for, is_bad, is_unlisted, num_retryable
 from prepcli.engine.ranks.claims import CLAIMS, STAGE_FILE, Stage, owners
@@ -142,7 +143,10 @@ def read_status(workspace: Workspace) -> Status:
         state = "running" if running or missing else "finishing"
     else:
         state = "stopped"
-    run_again = plan.run_again(workspace.named)
+    change = workspace.ledger().change_of(part_of(workspace.root))
+    if change is not None and state == "finished":
+        state, report = "stopped", None
+    run_again = change.run_with if change is not None else plan.run_again(workspace.named)
     rejects_file = absolute(workspace.rejects_file)
     retryable = num_retryable(rejects)  # including the rejects of the plan, for audio that was missing during indexing
     slowest = max(running, key=_seconds_to_go, default=None)

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import NamedTuple
 
+from prepcli.engine.ledger import Pending, part_of
 from prepcli.engine.publishing.publish import Marker
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.status import Status, read_status
@@ -32,8 +33,22 @@ def refuse_unfinished(out: AnyPath, work_dir: Path | None = None) -> None:
         refuse_unfinished_run(workspace)
 
 
+def refuse_changing(workspace: Workspace, change: Pending | None) -> None:
+    """Check that no `change` of the output is under way: files of two runs may be there, or files may be missing.
+
+    Raises:
+        UsageError: it is under way, or was interrupted; the message has the command that completes it.
+    """
+    if change is not None:
+        raise UsageError(
+            f"files of {workspace.named} are being replaced, added or removed, or that was interrupted; complete it "
+            f"with: {printable_command(change.run_with)}"
+        )
+
+
 def refuse_unfinished_run(workspace: Workspace) -> None:
     """As `refuse_unfinished`, for the run in `workspace`, such as one that adds shards to a set."""
+    refuse_changing(workspace, workspace.ledger().change_of(part_of(workspace.root)))
     plan, report = read_document(workspace.plan_file, StoredPlan), read_document(workspace.report_file, Report)
     if plan is None:
         raise UsageError(f"{workspace.named} is not finished")

@@ -1,5 +1,6 @@
 """extend-codec-codes and a Shar set that changes: other audio under the same cuts, copies, an unfinished set."""
 
+import json
 import os
 import shutil
 import tarfile
@@ -82,7 +83,7 @@ def test_replaced_audio_is_noticed(shar: Path, field: str) -> None:
 def test_replaced_audio_of_a_unit_that_is_not_done(shar: Path) -> None:
     ranks = ("--world-size", 2, "--launch-id", "a", "--no-steal")
     assert extend(shar, "--rank", 0, *ranks).json["units_done"] == 1
-    done = {path.name[7:13] for path in (shar.with_name("shar.prepcli") / "codes_x/done").iterdir()}
+    done = {path.name[7:13] for path in shar.with_name("shar.prepcli").glob("codes_x/*/units/*")}
     (other,) = {"000000", "000001"} - done
     replace_audio(shar / f"target_audio/recording.{other}.tar")
     assert extend(shar).json["status"] == "done"
@@ -100,16 +101,20 @@ def test_the_same_bytes_with_another_date_or_in_a_copy(shar: Path, tmp_path: Pat
         os.replace(tmp_path / "copy", tar)
     assert extend(shar).json["status"] == "nothing_to_do"
     # What was found to be the same is not read again.
-    records = tree(shar.with_name("shar.prepcli") / "codes_x/parts")
+    (units,) = shar.with_name("shar.prepcli").glob("codes_x/*/units")
+    records = tree(units)
+    assert any(name.endswith(".seen.json") for name in records)
     assert extend(shar).json["status"] == "nothing_to_do"
-    assert tree(shar.with_name("shar.prepcli") / "codes_x/parts") == records
+    assert tree(units) == records
     replace_audio(shar / "target_audio/recording.000000.tar")
     assert extend(shar).code == 2
 
 
 def test_codes_of_an_earlier_version_have_no_such_record(shar: Path) -> None:
     assert extend(shar).json["status"] == "done"
-    shutil.rmtree(shar.with_name("shar.prepcli") / "codes_x/parts")
+    for path in shar.with_name("shar.prepcli").glob("codes_x/*/units/*/unit.json"):
+        shutil.rmtree(path.parent / "parts", ignore_errors=True)
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"work_files": {}}))
     assert extend(shar).json["status"] == "nothing_to_do"
 
 

@@ -1,6 +1,7 @@
 """--concat-to and --undo-concat: what is added follows the set, nothing is there twice, and every version is whole."""
 
 import io
+import json
 import os
 import shutil
 import tarfile
@@ -332,38 +333,41 @@ def test_undo_goes_back_one_version(tmp_path: Path, options: list[str]) -> None:
 
 
 def test_undo_of_an_addition_that_is_unfinished(tmp_path: Path) -> None:
-    """It is the way out if nobody wants to complete it; --overwrite begins it again, and removes all of its shards."""
+    """It is not in the way of another one, and has changed nothing in the set."""
     out, second = make(tmp_path)
     before = tree(tmp_path)
-    add(out, second, "--num-shards", 4)
-    as_if_killed(out)
+    add_killed(out, second, "--num-shards", 4)
+    assert tree(out) == tree_below(before, "out")
     other = write_lines(tmp_path / "other.json", RECORDS[30:40])
-    refused = tarred(other, "--concat-to", out, *BASE, "--num-shards", 1)
-    assert (refused.code, "or --undo-concat to remove what it has written" in refused.error_line) == (2, True)
-    done = tarred(other, "--concat-to", out, *BASE, "--num-shards", 1, "--overwrite")
-    assert done.code == 0, done.err
-    assert prepcli("verify", out).code == 0
+    add(out, other, "--num-shards", 1)
     assert sorted(path.name for path in out.glob("audio_*.tar")) == [f"audio_{number}.tar" for number in range(4)]
-    as_if_killed(out)
-    assert undo(out).code == 0
+    late = tarred(second, "--concat-to", out, *BASE, "--num-shards", 4)
+    assert (late.code, "10 of 18 records are in" in late.error_line) == (2, True)
+    for _ in range(2):  # the finished one, then the unfinished one
+        assert undo(out).code == 0
+        assert tree(out) == tree_below(before, "out")
     other.unlink()
     assert tree(tmp_path) == before
 
 
-def as_if_killed(out: Path) -> None:
-    """Version 1 as a run leaves it that is killed before its last step, and before the marker of its last shard."""
-    run = out.with_name("out.prepcli") / "version_1"
-    last = max((run / "done").glob("shard_*.json"))
-    last.rename(run / "owned" / f"{last.stem}~retired~0.json")
-    for path in (run / "done/finish.json", run / "report.json", *out.glob("*_version_1*")):
-        path.unlink()
-    shutil.copy(run / "train_ds_before.yaml", out.with_name("out.prepcli") / "train_ds.yaml")
+def add_killed(out: Path, manifest: Path, *options: object) -> None:
+    """An addition that is killed before its last shard is done, which was to be `audio_4.tar` or `audio_6.tar`."""
+
+    last = f"/units/shard_{6 if 4 in options else 4:06}"
+
+    def is_last(*paths: object) -> bool:
+        return str(paths[-1]).endswith(last)
+
+    assert is_killed_before(is_last, lambda: tarred(manifest, "--concat-to", out, *BASE, *options))
+
+
+def tree_below(found: dict[str, str], name: str) -> dict[str, str]:
+    return {path.removeprefix(f"{name}/"): digest for path, digest in found.items() if path.startswith(f"{name}/")}
 
 
 def test_undo_is_refused_while_the_addition_runs(tmp_path: Path) -> None:
     out, second = make(tmp_path)
-    add(out, second)
-    as_if_killed(out)
+    add_killed(out, second)
     workspace = version_workspace(out, 1)
     other = workspace.life.owner._replace(pid=os.getppid(), started=0)
     progress = new_progress(detect_rank({}, None, None, None), other)
@@ -379,13 +383,14 @@ def test_undo_is_refused_while_the_addition_runs(tmp_path: Path) -> None:
 
 def test_undo_keeps_a_file_of_others_in_the_place_of_a_shard(tmp_path: Path) -> None:
     out, second = make(tmp_path)
-    add(out, second)
-    as_if_killed(out)
-    shutil.rmtree(tmp_path / "out.prepcli/version_1/owned")  # it was killed before it published the last shard
-    before = tree(tmp_path)
-    done = undo(out)
-    assert (done.code, tree(tmp_path)) == (2, before)
-    assert "is not the file that --concat-to has written: move it away" in done.error_line
+    add_killed(out, second)
+    tar = out / "audio_4.tar"
+    tar.write_bytes(b"of others")
+    refused = tarred(second, "--concat-to", out, *BASE)
+    assert (refused.code, f"{tar} is there already" in refused.error_line) == (2, True)
+    assert undo(out).code == 0
+    assert tar.read_bytes() == b"of others"
+    assert not (out / "audio_3.tar").exists()
 
 
 @pytest.mark.parametrize("options", [[], ["--no-shard-manifests"]])
@@ -403,10 +408,11 @@ def test_readers_of_a_folder_see_the_version_that_is_whole(tmp_path: Path, optio
     add(out, second)
     after = reads()
     assert after[:2] == [48, 48]
-    as_if_killed(out)
-    assert reads() == before
     assert undo(out).code == 0
     assert reads() == before
+    add_killed(out, second)
+    assert reads() == before
+    assert prepcli("verify", out).code == 0
 
 
 def test_undo_removes_nothing_that_it_does_not_know(tmp_path: Path) -> None:
@@ -425,7 +431,8 @@ def test_undo_removes_nothing_that_it_does_not_know(tmp_path: Path) -> None:
         assert tree(tmp_path) == before
     tar.rename(tmp_path / "kept.tar")
     shutil.copytree(tmp_path / "out.prepcli", tmp_path / "away")
-    shutil.rmtree(tmp_path / "out.prepcli/version_1")
+    for folder in (tmp_path / "out.prepcli").glob("*/units/shard_000004"):
+        shutil.rmtree(folder.parents[1])
     done = undo(out)
     assert (done.code, "what --concat-to has written for version 1" in done.error_line) == (2, True)
     shutil.rmtree(tmp_path / "out.prepcli")
@@ -483,16 +490,20 @@ def test_undo_without_a_name_does_not_touch_the_current_folder(tmp_path: Path, m
 
 def killed_before_change(step: int, work: Callable[[], object]) -> bool:
     """Do the work in a process that ends abruptly before its `step`th change of a name; whether it came so far."""
+    left = iter(range(step, -1, -1))
+    return is_killed_before(lambda *_: next(left) == 0, work)
+
+
+def is_killed_before(is_reached: Callable[..., bool], work: Callable[[], object]) -> bool:
+    """Do the work in a process that ends abruptly before a change of a name; whether it came so far."""
     pid = os.fork()
     if pid:
         return os.waitpid(pid, 0)[1] != 0
-    left = [step]
 
     def until_killed(change: Callable[..., Any]) -> Callable[..., Any]:
         def changed(*arguments: Any, **keywords: Any) -> Any:
-            if not left[0]:
+            if is_reached(*arguments):
                 os._exit(9)
-            left[0] -= 1
             return change(*arguments, **keywords)
 
         return changed
@@ -515,7 +526,7 @@ def test_an_undo_that_is_killed_leaves_a_version_and_can_be_repeated(tmp_path: P
     out, second = make(tmp_path / "made", *options)
     before = tree(tmp_path / "made")
     add(out, second)
-    seen = set()
+    states = set()
     for step in range(200):
         folder = tmp_path / str(step)
         shutil.copytree(tmp_path / "made", folder)
@@ -524,23 +535,22 @@ def test_an_undo_that_is_killed_leaves_a_version_and_can_be_repeated(tmp_path: P
         assert prepcli("estimate-bins", folder / "out", "-b", 2, "--json").json["num_examples"] == (30, 48)[number]
         if not is_killed:
             break
-        seen.add(number)
         checked = prepcli("verify", folder / "out")
-        is_known = (folder / "out.prepcli/version_1").exists()
-        assert checked.code == (0 if is_known or "undone_version_1~" in os.listdir(folder / "out.prepcli") else 1)
-        if not is_known and checked.code:
-            assert "version 1 is not completely removed; complete it with: prepcli manifest-to-tarred" in checked.out
-            more = tarred(folder / "second.json", "--concat-to", folder / "out", *BASE)
-            assert (more.code, "the removal of version 1" in more.error_line) == (2, True)
-        if checked.code or is_known:
-            assert undo(folder / "out").code == 0
-        shutil.rmtree(folder / "out.prepcli/undone_version_1~", ignore_errors=True)
-        for draft in (folder / "out.prepcli").glob(".train_ds.yaml~*"):
-            draft.unlink()
+        is_pending = json.loads((folder / "out.prepcli/owner.json").read_text())["pending"] is not None
+        states.add((number, is_pending))
+        assert checked.code == (2 if is_pending else 0)
+        assert ("or that was interrupted; complete it with: cd " in checked.err) == is_pending
+        repeated = undo(folder / "out")
+        if number or is_pending:
+            assert repeated.code == 0, repeated.err
+        else:
+            assert "has no earlier version" in repeated.error_line
+        for left in (*(folder / "out.prepcli").glob(".*~*"), *(folder / "out.prepcli").glob("commit.lock*")):
+            left.unlink()
         assert tree(folder) == before
         shutil.rmtree(folder)
     assert step > 20
-    assert seen == {0, 1}
+    assert states == {(0, True), (0, False), (1, True), (1, False)}
     assert tree(folder) == before
 
 

@@ -1,5 +1,6 @@
 """verify compares what a run's last step has written as well: it names every published file that has changed."""
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -52,19 +53,33 @@ def test_changed_files_of_the_last_step(
 
 
 def test_a_later_version_that_is_unfinished(whole: Path, tmp_path: Path) -> None:
-    """Its shards are in no manifest yet, which is not a problem of theirs."""
+    """It has changed nothing in the set."""
     out = copy_set(whole, tmp_path, records=True)
-    run = tmp_path / "out.prepcli/version_1"
-    for path in (run / "done/finish.json", run / "done/shard_000002.json", run / "report.json"):
-        path.unlink()
-    for name in ("audio_2.tar", "sharded_manifests/manifest_2.json"):
-        (out / name).unlink()
-    for path in out.glob("*_version_1*"):
-        path.unlink()
+    assert prepcli("manifest-to-tarred", "--concat-to", out, "--undo-concat").code == 0
+    more = ["--concat-to", out, "--audio-base-dir", SHORT_CORPUS, "--num-shards", 2, "--rank", 0, "--world-size", 2]
+    assert prepcli("manifest-to-tarred", whole.parent / "b.json", *more).code == 0
+    assert json.loads(prepcli("status", out, "--json").out)[1]["units_done"] == 1
     done = prepcli("verify", out, "--json")
-    assert (done.code, done.json["records"]) == (1, 36)
-    (problem,) = done.json["problems"]
-    assert problem.startswith("the run is not finished: 1 of 2 units are done")
+    assert (done.code, done.json["records"], done.json["problems"]) == (0, 24, [])
+
+
+def test_a_change_that_was_interrupted(whole: Path, tmp_path: Path) -> None:
+    """Readers are told the command that completes it."""
+    out = copy_set(whole, tmp_path, records=True)
+    ledger = tmp_path / "out.prepcli/owner.json"
+    before = json.loads(ledger.read_text())
+    pending = {"commits": before["commits"][:1], "run_with": "cd here && prepcli complete"}
+    ledger.write_text(json.dumps(before | {"pending": pending}))
+    for command in (["verify", out], ["verify", out, "--quick"]):
+        done = prepcli(*command)
+        assert done.code == 2
+        assert done.error_line.endswith("that was interrupted; complete it with: cd here && prepcli complete")
+    later = json.loads(prepcli("status", out, "--json").out)[1]
+    assert (later["state"], later["continue_with"]) == ("stopped", "cd here && prepcli complete")
+    assert prepcli("estimate-bins", out, "-b", 2).code == 0  # it is the addition that is being removed
+    ledger.write_text(json.dumps(before | {"pending": pending | {"commits": []}}))
+    done = prepcli("estimate-bins", out, "-b", 2)
+    assert (done.code, "complete it with: cd here && prepcli complete" in done.error_line) == (2, True)
 
 
 @pytest.mark.parametrize("words", [("manifest-to-tarred", "out", "--num-shards", 2), ("prepare-texts", "out.json")])

@@ -1,5 +1,6 @@
 """No command replaces or removes one of its inputs, and a run stops when one of them changes."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from prepcli.engine.ranks.progress import new_progress, progress_file
+from prepcli.engine.run.job import RunOptions
+from prepcli.engine.run.starting import revisions_of
 from prepcli.engine.state.workspace import Workspace, write_json
 from prepcli.processes.owner import Owner, start_time, this_place
 from prepcli.processes.ranks import Rank
@@ -163,3 +166,24 @@ def test_a_rank_that_is_at_work_on_this_machine(kind: str, tmp_path: Path) -> No
         other.wait()
     write_json(file, running)
     assert prepcli(*arguments, "--overwrite").code == 0
+
+
+def test_revisions_of_data_sets_are_those_of_the_run_that_continues(tmp_path: Path) -> None:
+    """A generation that was begun with `--overwrite` has its own; only a start of another launch looks for new ones."""
+    out = tmp_path / "out"
+
+    def revisions(rank: Rank | None = None, overwrite: bool = False) -> object:
+        return revisions_of(Workspace(out), RunOptions(rank=rank or Rank(), overwrite=overwrite))
+
+    assert revisions() == {}
+    assert prepcli("manifest-to-tarred", MINI, out, "--num-shards", 1).code == 0
+    (committed,) = (tmp_path / "out.prepcli").glob("*/plan.json")
+    plan = json.loads(committed.read_text())
+    committed.write_text(json.dumps(plan | {"revisions": {"hf://a": "old"}}))
+    assert (revisions(), revisions(overwrite=True)) == ({"hf://a": "old"}, {})
+    begun = committed.parent.with_name(f"{committed.parent.name}.launch7")
+    begun.mkdir()
+    (begun / "plan.json").write_text(json.dumps(plan | {"revisions": {"hf://a": "new"}}))
+    assert revisions() == {"hf://a": "new"}
+    assert revisions(Rank(launch_id="launch7"), overwrite=True) == {"hf://a": "new"}
+    assert revisions(Rank(launch_id="launch8"), overwrite=True) == {}
