@@ -203,10 +203,10 @@ def _bases(run: Workspace) -> list[str]:
 
 def _clear(workspace: Workspace, commit: Commit, heirs: Collection[Workspace], lock: Lock) -> None:
     """Remove the files of a leaving run that are as it has written them, except for those of units that heirs keep."""
+    run = workspace_of_commit(workspace, commit)
+    merged = read_document(run.marker_file(FINISH_UNIT.id), Marker)
 
     def names() -> Iterator[str]:
-        run = workspace_of_commit(workspace, commit)
-        merged = read_document(run.marker_file(FINISH_UNIT.id), Marker)
         first = [CommittedUnit(run, merged)] if merged is not None else []  # by its files, readers find the others
         for unit in chain(first, units_of(workspace, commit)):
             if all(heir.unit_folder(unit.marker.unit) != unit.folder for heir in heirs):

@@ -11,14 +11,14 @@ from prepcli.engine.run.status import workspaces_of
 
 def record_as_0_3(out: Path, mtime_ns: int | None = None) -> None:
     """Give each published file its SHA-256 in place of the new hash; `mtime_ns` replaces the time of last change."""
-    markers = [(run.root, path) for run in workspaces_of(out) for path in run.done.iterdir()]
+    markers = [(run, path) for run in workspaces_of(out) for path in run.marker_files()]
     assert markers
-    for root, path in markers:
+    for run, path in markers:
         marker = msgspec.json.decode(path.read_bytes())
-        for folder, kind in ((out, "files"), (root, "work_files")):
+        for place_of, kind in ((run.made_file, "files"), (run.part_file, "work_files")):
             for name, file in marker[kind].items():
                 file.pop("xxh3", None)
-                file["sha256"] = sha256_of(folder / name)
+                file["sha256"] = sha256_of(place_of(marker["unit"], name))
                 if mtime_ns is not None:
                     file["mtime_ns"] = mtime_ns
                 assert msgspec.convert(file, PublishedFile).hash == file["sha256"]

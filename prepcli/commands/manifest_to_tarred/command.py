@@ -1,6 +1,7 @@
 """Runs `manifest-to-tarred`: makes a set, adds shards to it (`--concat-to`), or removes the last addition."""
 
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,7 +21,7 @@ from prepcli.engine.run.run import run_job
 from prepcli.engine.run.starting import revisions_of
 from prepcli.engine.state.plan import PLAN_FORMAT, StoredPlan
 from prepcli.engine.state.work_folder import note_unused, version_of, version_roots
-from prepcli.engine.state.workspace import Workspace, read_document
+from prepcli.engine.state.workspace import Workspace, flush_folders, read_document
 from prepcli.errors import UsageError, option, same_command
 from prepcli.formats.names import INDEX_SUFFIX, check_loadable
 from prepcli.formats.tarred import BUCKET, ExistingSet, names_in_config, names_of_version, newest_version, read_existing
@@ -283,8 +284,10 @@ def _remove(addition: _Addition, names: Sequence[str]) -> list[str]:
         notes.append(f"{main_file(workspace)} was changed, and may still name version {addition.version}")
     if addition.commit is None:
         for run in workspace.unfinished_runs():
+            shutil.rmtree(run / "units", ignore_errors=True)
             discard(workspace, run)  # at once: without its plan, it would not be known as the addition to remove
         discard(workspace, workspace.root)
+        flush_folders([workspace.root.parent])
         recover(workspace)
     else:
         with committing(workspace) as lock:
