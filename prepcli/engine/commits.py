@@ -76,6 +76,8 @@ def units_of(workspace: Workspace, commit: Commit, is_whole: bool = False) -> It
     """
     run = workspace_of_commit(workspace, commit)
     plan = read_document(run.plan_file, StoredPlan)
+    if plan is None and is_whole:
+        raise PrepcliError(f"{run.plan_file} is missing or damaged, so {run.named} cannot be completed")
     units = read_units(run, plan) if plan is not None else []
     for unit in (*units, FINISH_UNIT):
         marker = read_document(run.marker_file(unit.id), Marker)

@@ -273,6 +273,7 @@ class FolderRun:
             plan = plan_document(self)
             plan.part, plan.built_on, plan.base, plan.again = self.part, self.built_on, folder.base, [*folder.again]
             publish_json_once(workspace.plan_file, plan, StoredPlan)
+            workspace.flush([workspace.plan_file])
         workspace.enter(folder.path)
         workspace.prepare()
         stored = read_document(workspace.plan_file, StoredPlan)
