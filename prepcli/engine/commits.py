@@ -79,9 +79,11 @@ def units_of(workspace: Workspace, commit: Commit, is_whole: bool = False) -> It
     """
     run = workspace_of_commit(workspace, commit)
     plan = read_document(run.plan_file, StoredPlan)
-    if plan is not None and plan.num_units and has_units(run, plan):
+    if plan is not None and has_units(run, plan):
         paths = [run.marker_file(unit.id) for unit in (*read_units(run, plan), FINISH_UNIT)]
-    else:  # without them, the order is not known
+    elif is_whole:
+        raise PrepcliError(f"{run.plan_file} is missing or damaged, so {run.named} cannot be completed")
+    else:  # without the plan, the order is not known
         merged = run.marker_file(FINISH_UNIT.id)
         paths = [*(path for path in run.marker_files() if path != merged), merged]
     for path in paths:

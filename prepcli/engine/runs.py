@@ -337,6 +337,7 @@ class FolderRun:
             plan.part, plan.built_on, plan.base, plan.again = self.part, self.built_on, folder.base, [*folder.again]
             plan.replaces = self.committed.folder if self.options.overwrite and self.committed else ""
             publish_json_once(workspace.plan_file, plan, StoredPlan)
+            workspace.flush([workspace.plan_file])
         workspace.enter(folder.path)
         workspace.prepare()
         stored = read_document(workspace.plan_file, StoredPlan)

@@ -362,11 +362,12 @@ def test_an_output_that_is_a_link(manifest: Path, out: Path, tmp_path: Path) -> 
     assert (tmp_path / "elsewhere.prepcli/owner.json").exists()
 
 
-def test_a_unit_that_a_change_lacks(manifest: Path, out: Path) -> None:
+@pytest.mark.parametrize("name", ["units/shard_000001/unit.json", "plan.json"])
+def test_a_document_that_a_change_lacks(manifest: Path, out: Path, name: str) -> None:
     """A fault of the disk between the record of a change and the change itself: no shard is left out silently."""
     succeed(manifest, out, "--num-shards", 2)
     commits = ledger(out).commits
-    document = next(state(out).glob("*/units/shard_000001/unit.json"))
+    document = next(state(out).glob(f"*/{name}"))
     document.unlink()
     (state(out) / "owner.json").write_bytes(msgspec.json.encode(Ledger((), Pending(commits, is_cleared=True))))
     done = tarred(manifest, out, "--num-shards", 2)

@@ -17,7 +17,7 @@ from prepcli.engine.commits import LOCK_FILE
 from prepcli.engine.ledger import Ledger
 from tests.conftest import read_lines, tree
 from tests.faults import runs as faults
-from tests.faults.cases import Place
+from tests.faults.cases import CASES, Place
 from tests.faults.shim import KILL, STOP, Event, Fault
 from tests.support.running import HANG_SECONDS, Outcome, prepcli
 
@@ -278,7 +278,7 @@ def prepared(name: str) -> Iterator[Kills]:
         changes.append(CHANGES[name](place))
         return list(changes[0].command)
 
-    with patch.dict(faults.CASES, {f"change-{name}": arguments}), faults.prepared(f"change-{name}") as runs:
+    with patch.dict(CASES, {f"change-{name}": arguments}), faults.prepared(f"change-{name}") as runs:
         kills = Kills(runs, changes[0])
         kills.after, kills.state = kills.out(), kills.names_of_state()
         lock = next(number for number, event in enumerate(runs.events) if event.path.endswith(LOCK_FILE))

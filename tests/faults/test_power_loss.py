@@ -56,20 +56,23 @@ def test_a_loss(record_property: Callable[[str, object], None]) -> None:
     lose("tarred", 1, record_property)
 
 
-def test_what_readers_rely_on_is_on_the_disk_first() -> None:
-    """The plan before the mark of a unit, and the marks of all units before the report says that they are done."""
+def test_what_others_rely_on_is_on_the_disk_first() -> None:
+    """The plan before a unit, all units before a change is recorded, and all files before it is recorded as done."""
     with prepared("tarred", contents=True) as runs:
         events, state = runs.events, runs.place.run / "out.prepcli"
-        marks = {str(path) for path in (state / "done").iterdir()}
-        assert len(marks) == 4
+        units = {str(path) for path in state.glob("*/units/*/unit.json")}
+        assert len(units) == 4
+        run = next(state.glob("*/plan.json")).parent
 
-        def lasting_before(begins: str) -> set[str]:
-            first = next(n for n, one in enumerate(events) if one.call == "rename" and one.other.startswith(begins))
-            return set(disk_after(runs.place.run, events, first, Mode.FLUSHED))
+        def lasting_before(target: str, number: int = 0) -> set[str]:
+            moments = [n for n, one in enumerate(events) if one.call == "rename" and one.other.startswith(target)]
+            return set(disk_after(runs.place.run, events, moments[number], Mode.FLUSHED))
 
         runs.start_afresh()
-        assert str(state / "plan.json") in lasting_before(str(state / "done"))
-        assert marks <= lasting_before(str(state / "report.json"))
+        assert str(run / "plan.json") in lasting_before(f"{run}/units/")
+        assert units <= lasting_before(str(state / "owner.json"))
+        files = {str(runs.place.run / name) for name in runs.undisturbed}
+        assert files <= lasting_before(str(state / "owner.json"), -1)
 
 
 @pytest.mark.slow

@@ -144,8 +144,8 @@ def _finish(case: Case, out: Path, draw: random.Random, findings: Findings) -> s
         findings.faults.append("no rejects.jsonl")
     elif len(rejects := read_lines(workspace / "rejects.jsonl")) != case.num_rejects:
         findings.faults.append(f"{len(rejects)} rejects, not {case.num_rejects}")
-    names = ("tmp/*", "*/tmp/*", "replaced", "commit.lock*", ".owner.json~*")
-    left = [path.name for pattern in names for path in workspace.glob(pattern)]
+    patterns = ("tmp/*", "*/tmp/*", "replaced", "commit.lock*", ".owner.json~*")
+    left = [path.name for pattern in patterns for path in workspace.glob(pattern)]
     if left:
         findings.faults.append(f"left: {left}")
     findings.trees += 1
