@@ -165,7 +165,7 @@ class FolderRun:
 
     def execution_of(self, *environment: Any) -> FolderExecution:
         """The environment of the units that this rank makes next."""
-        return FolderExecution(*environment, self._drafts)
+        return FolderExecution(*environment, drafts=self._drafts)
 
     def are_done(self, units: Sequence[Unit]) -> bool:
         """Whether ranks help each other, and all of `units` are done."""
