@@ -80,7 +80,7 @@ def main() -> None:
     parser.add_argument("--markers", action="store_true", help="Units have markers, not folders.")
     arguments = parser.parse_args()
     if not arguments.markers:
-        runs.UNIT_FOLDERS |= {Waiting.command}  # type: ignore[misc]
+        runs.UNIT_FOLDERS |= {Waiting.command}
     with tempfile.TemporaryDirectory(prefix="prepcli-stealing-") as name:
         out, log = Path(name) / "out", Path(name) / "log"
         log.mkdir()

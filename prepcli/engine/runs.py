@@ -12,7 +12,8 @@ import heapq
 import os
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -168,9 +169,10 @@ class FolderRun:
         rank = self.options.rank
         return self.options.steal and rank.world_size > 1 and rank.launch_id is not None and self.job.claims_units
 
-    def execution_of(self, *environment: Any) -> FolderExecution:
-        """The environment of the units that this rank makes next."""
-        return FolderExecution(*environment, drafts=self._drafts)
+    @property
+    def execution_of(self) -> Callable[..., FolderExecution]:
+        """Makes the environment of the units that this rank makes next."""
+        return partial(FolderExecution, drafts=self._drafts)
 
     def are_done(self, units: Sequence[Unit]) -> bool:
         """Whether ranks help each other, and all of `units` are done."""

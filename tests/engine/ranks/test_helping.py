@@ -115,7 +115,7 @@ def test_a_rank_makes_what_others_have_not_begun(launch: Launch) -> None:
 
 
 @pytest.mark.parametrize(("launch_id", "options"), [(LAUNCH, {"steal": False}), (None, {})])
-def test_ranks_that_keep_to_their_shares(launch: Launch, launch_id: str | None, options: dict[str, bool]) -> None:
+def test_ranks_that_keep_to_their_shares(launch: Launch, launch_id: str | None, options: dict[str, Any]) -> None:
     """As with an array whose tasks start hours apart, in any order."""
     for number in (2, 0):
         assert launch.run(rank(number, launch_id), **options).status == "incomplete"
