@@ -53,7 +53,7 @@ from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.stored_units import has_units, write_units
 from prepcli.engine.state.workspace import Workspace, publish_json_once, read_document, write_json
 from prepcli.engine.unit_folders import FinishWriter, FolderExecution, forget
-from prepcli.errors import PrepcliError, UsageError, option, wrong_path
+from prepcli.errors import PrepcliError, UsageError, option, same_command, wrong_path
 from prepcli.interface.calls import tell
 from prepcli.processes.owner import owner_of
 from prepcli.storage.paths import absolute, blocks_of, relative
@@ -309,6 +309,7 @@ class FolderRun:
             self.job.prepare()
             workspace.enter(folder.path)
             workspace.prepare()
+            self._check_folders()
             workspace.life.beat()  # the folder for signs of life may be new
             plan = plan_document(self)
             plan.part, plan.built_on, plan.base, plan.again = self.part, self.built_on, folder.base, [*folder.again]
@@ -334,6 +335,21 @@ class FolderRun:
             check_stock(stock, workspace, job)
         if not stock.ours and committed is None:
             note_other_files(self)
+
+    def _check_folders(self) -> None:
+        """Check that files can be renamed from the folder of the run to the folders of OUT that exist already.
+
+        Raises:
+            UsageError: such a folder is a mount point, or a link to another file system.
+        """
+        out, root = self.workspace.folder, self.workspace.root
+        folders = {folder for pattern in self.job.output_patterns(self.plan) for folder in (out / pattern).parents}
+        for folder in sorted(folder for folder in folders if out in folder.parents and folder.is_dir()):
+            if folder.stat().st_dev != root.stat().st_dev:
+                raise UsageError(
+                    f"{folder} is on another file system than {root}; finished files could not be moved into place "
+                    "at once. Make it a folder of the same file system, or give another output directory"
+                )
 
     def _stock(self) -> Stock:
         """The files in OUT: ours, ours that were changed, and those that readers would take for a part of the set."""
@@ -391,7 +407,7 @@ class FolderRun:
         others = ledger.commits[: ledger.commits.index(now)] if now is not None else ledger.commits
         if self.part and (not others or others[-1].digest != self.built_on) and self.built_on:
             raise UsageError(
-                f"{self.workspace.named} was changed by another run meanwhile; run the same command again to add to it "
+                f"{self.workspace.named} was changed by another run meanwhile; run {same_command()} again to add to it "
                 "as it is now"
             )
         if now != before and now is not None and now.digest != self.digest:

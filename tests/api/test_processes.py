@@ -82,9 +82,9 @@ def test_a_signal_is_an_error_that_says_how_to_continue(tmp_path: Path) -> None:
     call = CALL.format(manifest=str(MANIFEST), out=str(tmp_path / "t"), more="")
     code = (
         "import os, signal, prepcli\n"
-        "from prepcli.engine.run import run\n"
+        "from prepcli.engine import runs\n"
         "def stop(*_): os.kill(os.getpid(), signal.SIGINT)\n"
-        "run.shares = stop\n"
+        "runs.do_share = stop\n"
         f"try: {call}\n"
         "except prepcli.IncompleteError as error: print(error, error.continue_with, sep='\\n')\n"
     )

@@ -15,6 +15,7 @@ from prepcli.audio.probe import probe
 from prepcli.commands.inspect.exports import Export, export_of, title_of
 from prepcli.commands.inspect.rows import LineKind
 from prepcli.engine.run.crashes import map_refusing_crashes
+from prepcli.engine.state.workspace import workspace_of
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.formats.codes import CODES_FILE
 from prepcli.formats.folders import advice_on_audio, numbered, regular_files
@@ -99,8 +100,8 @@ def _lines_of(spec: str) -> DataSet | Mix:
 def _of_folder(folder: AnyPath) -> Subject:
     # `.` and `..` are resolved, because the directory next to them has their real name.
     named = folder if folder.name not in ("", "..") else folder.resolve()
-    if named.name.endswith(WORK) and named.name != WORK and (named / "plan.json").is_file():
-        out = named.with_name(named.name.removesuffix(WORK))
+    out = named.with_name(named.name.removesuffix(WORK)) if named.name not in ("", WORK) else named
+    if out != named and workspace_of(out).plan_file.is_file():
         note = [f"the data are in {out}: prepcli inspect {out}"] if out.exists() else [f"{out} is not there"]
         return Subject("run", "the state of a run of prepcli", out=out, notes=note)
     for look in (_of_set, _part_of_set, _loose_tars, _manifests):
@@ -109,7 +110,7 @@ def _of_folder(folder: AnyPath) -> Subject:
             return found
     if found_containers := containers_at(str(named)):
         return _of_containers(found_containers, named)
-    if named.name and (named.with_name(named.name + WORK) / "plan.json").is_file():
+    if named.name and workspace_of(named).plan_file.is_file():
         return Subject("run", "the output of a run of prepcli, without data of a kind that inspect reads", out=named)
     raise UsageError(
         f"{folder} is a folder that holds nothing that inspect knows: no manifest, no tarred set (audio_0.tar, ...), "
