@@ -14,7 +14,7 @@ import shutil
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 import msgspec
@@ -148,7 +148,8 @@ class FolderRun:
         a network file system may list the units of other ranks late.
         """
         workspace = self.workspace
-        there = {path.parent.name for path in workspace.marker_files()} if listed else None
+        paths = workspace.marker_files() if listed else []
+        there = {path.parent.name if workspace.has_unit_folders else path.stem for path in paths} if listed else None
         found = OutputFiles(workspace.out)
         for unit in self.plan.units:
             if unit.id not in self.markers and (there is None or unit.id in there):
@@ -213,7 +214,8 @@ class FolderRun:
                 return _Folder(root / name)  # there are no rejects to try again
             again = self._with_retryable(before)
             if again or before in begun:
-                return _Folder(run, before.name, again) if again else _Folder(before)
+                base = before.name if self.workspace.has_unit_folders else ""  # parts of 0.3 are not kept
+                return _Folder(run, base, again) if again else _Folder(before)
             return None
         if begun:
             return _Folder(begun[0])
@@ -228,7 +230,7 @@ class FolderRun:
         self.markers.clear()
         assert committed is not None
         repaired = hashlib.sha256("\n".join([committed.folder, *missing]).encode()).hexdigest()[:8]
-        base = committed.folder if self.workspace.has_unit_folders else ""  # parts of 0.3 are not kept
+        base = committed.folder if self.workspace.has_unit_folders else ""
         return _Folder(root / f"{name}.{repaired}", base, missing)
 
     def _generation(self) -> str | None:
@@ -343,8 +345,8 @@ class FolderRun:
             UsageError: such a folder is a mount point, or a link to another file system.
         """
         out, root = self.workspace.folder, self.workspace.root
-        folders = {folder for pattern in self.job.output_patterns(self.plan) for folder in (out / pattern).parents}
-        for folder in sorted(folder for folder in folders if out in folder.parents and folder.is_dir()):
+        names = {str(name) for pattern in self.job.output_patterns(self.plan) for name in PurePath(pattern).parents}
+        for folder in sorted(folder for name in names - {"."} for folder in out.glob(name)):
             if folder.stat().st_dev != root.stat().st_dev:
                 raise UsageError(
                     f"{folder} is on another file system than {root}; finished files could not be moved into place "

@@ -25,8 +25,9 @@ def run_earlier(out: Path, job: ToyJob | None = None, **options: Any) -> Report:
 
 def _run(kind: type[Run | FolderRun], job: ToyJob, options: dict[str, Any]) -> Report:
     given: dict[str, Any] = {"budget": Budget(24), "steal": False} | options
-    with one_process():
-        return kind(job, Workspace(job.out), RunOptions(**given)).execute()
+    workspace = Workspace(job.out)
+    with one_process(), workspace.life.at_work():
+        return kind(job, workspace, RunOptions(**given)).execute()
 
 
 def run_names(out: Path) -> set[str]:
