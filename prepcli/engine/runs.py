@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 import msgspec
@@ -150,7 +150,8 @@ class FolderRun:
         a network file system may list the units of other ranks late.
         """
         workspace = self.workspace
-        there = {path.parent.name for path in workspace.marker_files()} if listed else None
+        paths = workspace.marker_files() if listed else []
+        there = {path.parent.name if workspace.has_unit_folders else path.stem for path in paths} if listed else None
         found = OutputFiles(workspace.out)
         for unit in self.plan.units:
             if unit.id not in self.markers and (there is None or unit.id in there):
@@ -237,7 +238,8 @@ class FolderRun:
                 return _Folder(root / name)  # there are no rejects to try again
             again = self._with_retryable(before)
             if again or before in begun:
-                return _Folder(run, before.name, again) if again else _Folder(before)
+                base = before.name if self.workspace.has_unit_folders else ""  # parts of 0.3 are not kept
+                return _Folder(run, base, again) if again else _Folder(before)
             return None
         if begun:
             return _Folder(begun[0])
@@ -253,7 +255,7 @@ class FolderRun:
         self.markers.clear()
         assert committed is not None
         repaired = hashlib.sha256("\n".join([committed.folder, *missing]).encode()).hexdigest()[:8]
-        base = committed.folder if self.workspace.has_unit_folders else ""  # parts of 0.3 are not kept
+        base = committed.folder if self.workspace.has_unit_folders else ""
         return _Folder(root / f"{name}.{repaired}", base, missing)
 
     def _generation(self) -> str | None:
@@ -334,6 +336,7 @@ class FolderRun:
             self.job.prepare()
             workspace.enter(folder.path)
             workspace.prepare()
+            self._check_folders()
             workspace.life.beat()  # the folder for signs of life may be new
             plan = plan_document(self)
             plan.part, plan.built_on, plan.base, plan.again = self.part, self.built_on, folder.base, [*folder.again]
@@ -360,6 +363,21 @@ class FolderRun:
             check_stock(stock, workspace, job)
         if not stock.ours and committed is None:
             note_other_files(self)
+
+    def _check_folders(self) -> None:
+        """Check that files can be renamed from the folder of the run to the folders of OUT that exist already.
+
+        Raises:
+            UsageError: such a folder is a mount point, or a link to another file system.
+        """
+        out, root = self.workspace.folder, self.workspace.root
+        names = {str(name) for pattern in self.job.output_patterns(self.plan) for name in PurePath(pattern).parents}
+        for folder in sorted(folder for name in names - {"."} for folder in out.glob(name)):
+            if folder.stat().st_dev != root.stat().st_dev:
+                raise UsageError(
+                    f"{folder} is on another file system than {root}; finished files could not be moved into place "
+                    "at once. Make it a folder of the same file system, or give another output directory"
+                )
 
     def _stock(self) -> Stock:
         """The files in OUT: ours, ours that were changed, and those that readers would take for a part of the set."""
@@ -419,7 +437,7 @@ class FolderRun:
         others = ledger.commits[: ledger.commits.index(now)] if now is not None else ledger.commits
         if self.part and (not others or others[-1].digest != self.built_on) and self.built_on:
             raise UsageError(
-                f"{self.workspace.named} was changed by another run meanwhile; run the same command again to add to it "
+                f"{self.workspace.named} was changed by another run meanwhile; run {same_command()} again to add to it "
                 "as it is now"
             )
         if now != before and now is not None and now.digest != self.digest:

@@ -53,13 +53,13 @@ def test_a_run_from_python_that_was_killed_is_continued_by_the_command_of_status
     call = CALL.format(manifest="manifest.json", out=str(out), more="shuffle=True, shard_manifests=False")
     code = (
         "import os, signal, prepcli\n"
-        "from prepcli.engine.publishing.publish import UnitWriter\n"
-        "publish = UnitWriter.publish\n"
+        "from prepcli.engine.unit_folders import FolderWriter\n"
+        "publish = FolderWriter.publish\n"
         "def kill(self):\n"
         "    marker = publish(self)\n"
         "    os.kill(os.getppid(), signal.SIGKILL)\n"
         "    return marker\n"
-        "UnitWriter.publish = kill\n"
+        "FolderWriter.publish = kill\n"
         f"{call}\n"
     )
     killed = run_process([sys.executable, "-c", code], cwd=MINI_CORPUS)
@@ -82,9 +82,9 @@ def test_a_signal_is_an_error_that_says_how_to_continue(tmp_path: Path) -> None:
     call = CALL.format(manifest=str(MANIFEST), out=str(tmp_path / "t"), more="")
     code = (
         "import os, signal, prepcli\n"
-        "from prepcli.engine.run import run\n"
+        "from prepcli.engine import runs\n"
         "def stop(*_): os.kill(os.getpid(), signal.SIGINT)\n"
-        "run.shares = stop\n"
+        "runs.do_share = stop\n"
         f"try: {call}\n"
         "except prepcli.IncompleteError as error: print(error, error.continue_with, sep='\\n')\n"
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from prepcli.engine.state.workspace import Workspace
 from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
 from tests.support.audio_files import write_audio
 from tests.support.running import prepcli
@@ -100,10 +101,11 @@ def test_inspect(name: Callable[[Path], Path], tmp_path: Path) -> None:
     write_audio(tmp_path / "a.wav", 1.0)
     write_lines(tmp_path / "m.json", [{"audio_filepath": "a.wav", "duration": 1.0, "text": "a"}])
     assert prepcli("manifest-to-tarred", tmp_path / "m.json", tmp_path / "set", "--num-shards", 1).code == 0
+    plan = str(Workspace(tmp_path / "set").plan_file.relative_to(tmp_path))
     inputs = {
         "m.json": ["m.json", "a.wav"],
         "a.wav": ["a.wav"],
-        "set": ["set/audio_0.tar", "set/tarred_audio_manifest.json", "set/metadata.yaml", "set.prepcli/plan.json"],
+        "set": ["set/audio_0.tar", "set/tarred_audio_manifest.json", "set/metadata.yaml", plan],
     }
     for subject, files in inputs.items():
         for file in files:
