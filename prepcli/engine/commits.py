@@ -104,15 +104,11 @@ def committing(workspace: Workspace) -> Iterator[Lock]:
 
 def recover(workspace: Workspace) -> list[Commit]:
     """Complete a change of the output that was interrupted, if there is one; returns the commits that have left."""
-    root = workspace.ledger_file.parent
-    if not (workspace.ledger_file.exists() or is_left(root / LOCK_FILE)):
-        return []
-    before = workspace.ledger()
+    root, before = workspace.ledger_file.parent, workspace.ledger()
     if before.pending is not None or is_left(root / LOCK_FILE):
         with committing(workspace):
             pass
-    if (root / REPLACED).exists():
-        shutil.rmtree(root / REPLACED, ignore_errors=True)
+    shutil.rmtree(root / REPLACED, ignore_errors=True)
     return [commit for commit in before.commits if commit not in workspace.ledger().commits]
 
 

@@ -24,7 +24,7 @@ class Commit(msgspec.Struct, frozen=True):
     """A run whose files are in the output.
 
     Attributes:
-        folder: the name of the run's folder beside `owner.json`.
+        folder: the name of the run's folder next to `owner.json`.
         command: the name of its command.
         digest: the digest of its plan.
         part: the name of the folder with its report and its rejects; empty for the run that made the output itself,

@@ -110,7 +110,7 @@ def _changed(path: Path) -> int:
 
 
 def _has_ended(token: bytes | None, silence: float) -> bool:
-    """Whether the holder has ended; of a holder on another machine, only silence tells.
+    """Whether the holder has ended; for a holder on another machine, only silence shows that.
 
     A lock is empty if its maker was killed before it had written its name.
     """

@@ -35,15 +35,35 @@ DOCUMENT = "unit.json"
 class FolderWriter(UnitWriter):
     """Writes the folder of a unit (see `UnitWriter` for its use)."""
 
+    def __init__(self, workspace: Workspace, digest: str, unit: Unit) -> None:
+        super().__init__(workspace, digest, unit)
+        self._folders = {str(self.folder)}
+
+    def _place(self, name: str) -> Path:
+        """The path of a new file in the folder of the unit, whose parent is made.
+
+        The folder of the unit itself is not made again: another rank removes it after the commit.
+        """
+        path = f"{self.folder}/{name}"
+        missing, parent = [], os.path.dirname(path)
+        while parent not in self._folders:
+            missing.append(parent)
+            parent = os.path.dirname(parent)
+        for folder in reversed(missing):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(folder)
+            self._folders.add(folder)
+        return Path(path)
+
     def open(self, name: str) -> HashedFile:
         """Open a new file that the commit will move to `OUT/name`."""
         with no_interruption():
-            file = self._files[name] = HashedFile(_with_parent(self.folder / FILES / name))
+            file = self._files[name] = HashedFile(self._place(f"{FILES}/{name}"))
         return file
 
     def open_part(self, name: str) -> HashedFile:
         """Open a new file for the final merge, or in the final merge a file that the commit moves to OUT.prepcli."""
-        file = self._work_files[name] = HashedFile(_with_parent(self.folder / name))
+        file = self._work_files[name] = HashedFile(self._place(name))
         return file
 
     def publish(self) -> Marker:
@@ -61,7 +81,7 @@ class FolderWriter(UnitWriter):
         write_json(self.folder / DOCUMENT, marker, folder=self.folder)
         target = self.workspace.run / UNITS / self.unit.id
         try:
-            os.rename(self.folder, _with_parent(target))
+            os.rename(self.folder, target)
         except OSError:
             done = read_marker(self.workspace, self.unit, self._digest)
             if done is not None:
@@ -147,8 +167,3 @@ def forget(workspace: Workspace, unit: str) -> None:
         gone = workspace.tmp / f"{unit}~{time.time_ns()}"
         os.rename(workspace.run / UNITS / unit, gone)
         shutil.rmtree(gone, ignore_errors=True)
-
-
-def _with_parent(path: Path) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return path

@@ -17,7 +17,9 @@ import pytest
 from prepcli.engine import runs as engine
 from prepcli.engine.commits import LOCK_FILE, recover
 from prepcli.engine.ledger import Commit, Ledger, Pending
+from prepcli.engine.state.plan import Unit
 from prepcli.engine.state.workspace import Workspace
+from prepcli.engine.unit_folders import FolderWriter
 from tests.conftest import SHORT_CORPUS, read_lines, tree, write_lines
 from tests.faults.commits import CHANGES, Kills, prepared
 from tests.faults.test_every_call import EVERYTHING
@@ -389,3 +391,18 @@ def test_owner_json(manifest: Path, out: Path, tmp_path: Path) -> None:
     assert ledger(out) == Ledger((first,))
     assert isinstance(first, Commit)
     assert sorted(path.name for path in state(out).iterdir() if path.is_dir()) == sorted([first.folder, "owned"])
+
+
+def test_a_writer_whose_folder_a_commit_has_removed(tmp_path: Path) -> None:
+    """It stops, and makes no folder that nobody would remove."""
+    workspace = Workspace(tmp_path / "out")
+    workspace.enter(workspace.root / "0123456789abcdef")
+    workspace.prepare()
+    with FolderWriter(workspace, "digest", Unit("unit", 1.0, 1)) as writer:
+        writer.open("a/b/first").write(b"first")
+        shutil.rmtree(workspace.tmp)
+        with pytest.raises(FileNotFoundError):
+            writer.open("c/second")
+        with pytest.raises(FileNotFoundError):
+            writer.open("a/b/third")
+    assert not workspace.tmp.exists()
