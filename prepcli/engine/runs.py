@@ -8,9 +8,7 @@ another, and none needs to know whether another is alive.
 import contextlib
 import dataclasses
 import hashlib
-import heapq
 import os
-import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -32,7 +30,7 @@ from prepcli.engine.commits import (
 from prepcli.engine.ledger import Commit, Ledger, part_of
 from prepcli.engine.publishing.publish import AccountingError, Marker, read_marker
 from prepcli.engine.publishing.rejects import first_if_all_alike, merge_rejects, num_retryable
-from prepcli.engine.ranks.drafts import drafts_of_others, units_to_help_with
+from prepcli.engine.ranks.drafts import drafts_of_others, from_the_ends, units_to_help_with
 from prepcli.engine.ranks.progress import RankProgress, note_late_rank, progress_file
 from prepcli.engine.run.job import AnyJob, RunOptions
 from prepcli.engine.run.report import Report, build_report, paths_in, set_verdict
@@ -54,13 +52,10 @@ from prepcli.engine.state.plan import FINISH_UNIT, AnyPlan, StoredPlan, Unit, pa
 from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.stored_units import has_units, write_units
 from prepcli.engine.state.workspace import Workspace, publish_json_once, read_document, write_json
-from prepcli.engine.unit_folders import FinishWriter, FolderExecution, forget
+from prepcli.engine.unit_folders import FinishWriter, FolderExecution, forget, sweep_tmp
 from prepcli.errors import PrepcliError, UsageError, option, same_command, wrong_path
 from prepcli.interface.calls import tell
-from prepcli.processes.owner import owner_of
 from prepcli.storage.paths import absolute, blocks_of, relative
-
-_REPORT = "report.json"
 
 
 class _Folder(NamedTuple):
@@ -127,7 +122,7 @@ class FolderRun:
         warn_if_running(self)
         self.load_markers(listed=True)
         self.job.check_done([unit for unit in self.plan.units if unit.id in self.markers], workspace)
-        _sweep_tmp(workspace)
+        sweep_tmp(workspace)
         self._own = [unit for unit in pack(self.plan.units, rank.world_size)[rank.rank] if unit.id not in self.markers]
         for unit in self._own:
             forget(workspace, unit.id)  # those of which a file was lost
@@ -187,9 +182,8 @@ class FolderRun:
     def units_of_others(self) -> list[Unit]:
         """The units that this rank makes next, when its share is done, in the order to make them.
 
-        They are taken from the ends of the shares, the largest remaining share first. Each rank begins at another
-        place of this list, so that few units are made twice; for the same reason, units that others are making come
-        last (`units_to_help_with`).
+        Few are made twice: each rank begins elsewhere (`from_the_ends`), and units that others are making come last
+        (`units_to_help_with`).
         """
         rank = self.options.rank
         if not self._helps:
@@ -197,18 +191,9 @@ class FolderRun:
         self.load_markers()
         shares = pack(self.plan.units, rank.world_size)
         left = [[unit for unit in share if unit.id not in self.markers] for share in shares]
-        loads = [(-sum(unit.cost for unit in units), number) for number, units in enumerate(left) if units]
-        heapq.heapify(loads)
-        units = []
-        while loads:
-            load, number = heapq.heappop(loads)
-            units.append(left[number].pop())
-            if left[number]:
-                heapq.heappush(loads, (load + units[-1].cost, number))
-        begin = rank.rank * len(units) // rank.world_size
         drafts = drafts_of_others(self.workspace)
         self._drafts = frozenset(drafts)
-        return units_to_help_with(self.workspace, units[begin:] + units[:begin], drafts)
+        return units_to_help_with(self.workspace, from_the_ends(left, rank.rank), drafts)
 
     def _choose(self) -> _Folder | None:
         """The folder of this run; None if the output is complete and nothing is to be done again.
@@ -295,11 +280,7 @@ class FolderRun:
         """The units of an earlier run, finished or not, with rejects that are tried again."""
         self.workspace.enter(run)
         self.load_markers(listed=True)
-        again = [unit for unit, marker in self.markers.items() if num_retryable(marker.rejects)]
-        if not again or not self.workspace.has_unit_folders:
-            return again
-        self.markers.clear()
-        return again
+        return [unit for unit, marker in self.markers.items() if num_retryable(marker.rejects)]
 
     def _refuse_other(self) -> None:
         refuse_to_lose_inputs(self)
@@ -481,7 +462,7 @@ class FolderRun:
             set_verdict(report, self.options.budget, self.settings)
             draft = str(writer.folder / workspace.rejects_file.name)
             report.rejects_alike = first_if_all_alike(report.rejects_by_reason, draft, report.command)
-            writer.open_part(_REPORT).write(msgspec.json.format(msgspec.json.encode(report)) + b"\n")
+            writer.open_part(workspace.report_file.name).write(msgspec.json.format(msgspec.json.encode(report)) + b"\n")
             writer.publish()
         return report
 
@@ -516,11 +497,3 @@ class FolderRun:
             with contextlib.suppress(OSError):  # a finished output may be read-only
                 write_json(workspace.report_file, stored)
         return report
-
-
-def _sweep_tmp(workspace: Workspace) -> None:
-    """Remove the drafts of processes of this machine that have ended; those of others go with the commit."""
-    for entry in workspace.tmp.iterdir():
-        owner = owner_of(entry)
-        if owner is None or owner.is_gone:
-            shutil.rmtree(entry, ignore_errors=True)

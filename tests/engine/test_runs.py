@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from prepcli.engine.publishing.rejects import Budget
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import UsageError
 from prepcli.processes.ranks import Rank
@@ -253,3 +254,11 @@ def test_an_input_in_the_state_of_the_run_is_not_lost(out: Path) -> None:
     run(out)
     with pytest.raises(UsageError, match="belongs to the state of"):
         run(out, Job(out), overwrite=True)
+
+
+def test_another_limit_of_rejects_changes_nothing_but_the_report(out: Path) -> None:
+    run(out, budget=Budget(0))
+    names = run_names(out)
+    assert run(out, budget=Budget(24)).status == "nothing_to_do"  # which writes the new limit into `report.json`
+    assert run(out, budget=Budget(24)).status == "nothing_to_do"
+    assert run_names(out) == names

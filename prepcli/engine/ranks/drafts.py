@@ -3,6 +3,7 @@
 They are a hint. No rank waits for another, and a unit that two ranks make at once is harmless.
 """
 
+import heapq
 from collections.abc import Sequence
 
 from prepcli.engine.ranks.progress import RankProgress
@@ -19,6 +20,23 @@ def drafts_of_others(workspace: Workspace, unit: str = "") -> list[str]:
         if owner is not None and owner.rank_id != workspace.rank_id:
             names.append(entry.name)
     return sorted(names)
+
+
+def from_the_ends(shares: Sequence[list[UnitT]], rank: int) -> list[UnitT]:
+    """The missing units, from the ends of the shares, those of the largest remaining share first.
+
+    Each rank begins at another place of this list. The `shares` are the missing units of each rank; they are emptied.
+    """
+    loads = [(-sum(unit.cost for unit in units), number) for number, units in enumerate(shares) if units]
+    heapq.heapify(loads)
+    units = []
+    while loads:
+        load, number = heapq.heappop(loads)
+        units.append(shares[number].pop())
+        if shares[number]:
+            heapq.heappush(loads, (load + units[-1].cost, number))
+    begin = rank * len(units) // len(shares)
+    return units[begin:] + units[:begin]
 
 
 def units_to_help_with(workspace: Workspace, units: Sequence[UnitT], drafts: Sequence[str]) -> list[UnitT]:
