@@ -167,3 +167,11 @@ def forget(workspace: Workspace, unit: str) -> None:
         gone = workspace.tmp / f"{unit}~{time.time_ns()}"
         os.rename(workspace.run / UNITS / unit, gone)
         shutil.rmtree(gone, ignore_errors=True)
+
+
+def sweep_tmp(workspace: Workspace) -> None:
+    """Remove the drafts of processes of this machine that have ended; those of others go with the commit."""
+    for entry in children_of(workspace.tmp):
+        owner = owner_of(entry)
+        if owner is None or owner.is_gone:
+            shutil.rmtree(entry, ignore_errors=True)
