@@ -23,7 +23,8 @@ from prepcli.engine.publishing.publish import Marker, UnitWriter, close_all, rea
 from prepcli.engine.ranks.drafts import drafts_of_others
 from prepcli.engine.run.unit import Execution
 from prepcli.engine.state.plan import FINISH_UNIT, Unit
-from prepcli.engine.state.workspace import Workspace, flush_folders, write_json
+from prepcli.engine.state.workspace import Workspace, children_of, flush_folders, write_json
+from prepcli.processes.owner import owner_of
 from prepcli.processes.workers import no_interruption
 from prepcli.storage.paths import AnyPath
 
