@@ -36,8 +36,9 @@ DOCUMENT = "unit.json"
 class FolderWriter(UnitWriter):
     """Writes the folder of a unit (see `UnitWriter` for its use)."""
 
-    def __init__(self, workspace: Workspace, digest: str, unit: Unit) -> None:
-        super().__init__(workspace, digest, unit)
+    def __init__(self, workspace: Workspace, digest: str, unit: Unit, folder: Path | None = None) -> None:
+        """`folder`: its folder in `tmp/`; None to make one."""
+        super().__init__(workspace, digest, unit, folder)
         self._folders = {str(self.folder)}
 
     def _place(self, name: str) -> Path:
