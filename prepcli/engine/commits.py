@@ -221,7 +221,7 @@ def _move(workspace: Workspace, commit: Commit, lock: Lock) -> None:
                 if (unit.folder / name).exists():
                     _rename(unit.folder / name, unit.workspace.root / name)
                     folders.add(unit.workspace.root)
-    above = {one for folder in folders for one in folder.parents if out.parent in one.parents}
+    above = {one for folder in folders for one in folder.parents if out.parent in (one, *one.parents)}
     flush_folders(sorted(folders | above))
 
 

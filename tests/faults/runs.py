@@ -60,7 +60,8 @@ class Runs:
         return {
             name: digest
             for name, digest in found.items()
-            if name.endswith("/rejects.jsonl") or not (".prepcli/" in name or _is_draft(name))
+            if (name.endswith("/rejects.jsonl") and "/units/" not in name)
+            or not (".prepcli/" in name or _is_draft(name))
         }
 
     def left(self) -> list[str]:

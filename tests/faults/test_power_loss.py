@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from prepcli.engine.state.workspace import Workspace
 from tests.faults.cases import CASES
 from tests.faults.power import Mode, disk_after, write_disk
 from tests.faults.runs import OF_USERS, Runs, prepared
@@ -57,19 +58,23 @@ def test_a_loss(record_property: Callable[[str, object], None]) -> None:
 
 
 def test_what_readers_rely_on_is_on_the_disk_first() -> None:
-    """The plan before the mark of a unit, and the marks of all units before the report says that they are done."""
+    """The plan before a unit, all units before OUT is touched, and OUT before `owner.json` says that it is whole."""
     with prepared("tarred", contents=True) as runs:
-        events, state = runs.events, runs.place.run / "out.prepcli"
-        marks = {str(path) for path in (state / "done").iterdir()}
-        assert len(marks) == 4
+        events, workspace = runs.events, Workspace(runs.place.out)
+        units, plan, ledger = {*map(str, workspace.marker_files())}, workspace.plan_file, str(workspace.ledger_file)
+        assert len(units) == 4
+        data = {str(path) for path in runs.place.out.rglob("*") if path.is_file()}
 
-        def lasting_before(begins: str) -> set[str]:
-            first = next(n for n, one in enumerate(events) if one.call == "rename" and one.other.startswith(begins))
-            return set(disk_after(runs.place.run, events, first, Mode.FLUSHED))
+        def renames_to(begins: str) -> list[int]:
+            return [n for n, one in enumerate(events) if one.call == "rename" and one.other.startswith(begins)]
+
+        def lasting_before(event: int) -> set[str]:
+            return set(disk_after(runs.place.run, events, event, Mode.FLUSHED))
 
         runs.start_afresh()
-        assert str(state / "plan.json") in lasting_before(str(state / "done"))
-        assert marks <= lasting_before(str(state / "report.json"))
+        assert str(plan) in lasting_before(renames_to(f"{plan.parent}/units/")[0])
+        assert {*units, ledger} <= lasting_before(renames_to(f"{runs.place.out}/")[0])
+        assert data <= lasting_before(renames_to(ledger)[-1])
 
 
 @pytest.mark.slow
