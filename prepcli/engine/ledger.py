@@ -23,7 +23,7 @@ class Commit(msgspec.Struct, frozen=True):
     """A run whose files are in the output.
 
     Attributes:
-        folder: the name of the run's folder beside `owner.json`.
+        folder: the name of the run's folder, which is next to `owner.json`.
         command: the name of its command.
         digest: the digest of its plan.
         part: the name of the folder with its report and its rejects; empty for the run that made the output itself,
@@ -86,7 +86,7 @@ def part_of(root: Path) -> str:
 
 
 def is_run_folder(name: str) -> bool:
-    """Whether a folder with this name, beside `owner.json`, is that of a run."""
+    """Whether a folder with this name, next to `owner.json`, is that of a run."""
     return _RUN_FOLDER.fullmatch(name) is not None
 
 

@@ -80,9 +80,9 @@ class FinishWriter(FolderWriter):
         self._places: dict[str, str] = {}
 
     def part(self, name: str) -> Path:
-        """The path of a file that a unit has made for the final merge; of one that no unit has made, where it would be.
+        """The path of a file that a unit has made for the final merge.
 
-        A file of the same name may be known to a job that asks before it reads.
+        For a file that no unit has made, it is the path of a missing file, for a job that asks before it reads.
         """
         return self.workspace.part_file(self._unit_of(name), name)
 

@@ -205,7 +205,7 @@ def undo_concat(options: ManifestToTarred, rank: Rank) -> Report:
     if folder is None and manifest is not None:  # the only argument is the set
         folder, manifest = Path(manifest), None
     # If no folder is named, the current one is not taken: its last addition would be removed by mistake.
-    if folder is None or not folder.is_dir():
+    if not isinstance(folder, Path) or not folder.is_dir():
         raise UsageError(f"{option('--undo-concat')} needs the folder of a set: give {option('--concat-to')} DIR")
     refuse_while_undone(folder)
     addition = _last_addition(folder)
