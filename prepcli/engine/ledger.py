@@ -93,7 +93,7 @@ def part_of(root: Path) -> str:
 
 
 def is_run_folder(name: str) -> bool:
-    """Whether a folder with this name, beside `owner.json`, is that of a run."""
+    """Whether a folder with this name, next to `owner.json`, is that of a run."""
     return _RUN_FOLDER.fullmatch(name) is not None
 
 

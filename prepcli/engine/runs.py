@@ -52,7 +52,7 @@ from prepcli.engine.state.plan import FINISH_UNIT, AnyPlan, StoredPlan, Unit, pa
 from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.stored_units import has_units, write_units
 from prepcli.engine.state.workspace import Workspace, publish_json_once, read_document, write_json
-from prepcli.engine.unit_folders import FinishWriter, FolderExecution, forget, sweep_tmp
+from prepcli.engine.unit_folders import FinishWriter, FolderExecution, forget
 from prepcli.errors import PrepcliError, UsageError, option, same_command, wrong_path
 from prepcli.interface.calls import tell
 from prepcli.storage.paths import absolute, blocks_of, relative
@@ -114,7 +114,7 @@ class FolderRun:
         folder = self._choose()
         if folder is None:
             note_late_rank(self.workspace, self.options.rank)
-            self._restore_plan()
+            self._tidy()
             return self._report("nothing_to_do")
         check_sample(self.job, self.plan, self.options.budget)
         self._begin(folder)
@@ -122,7 +122,7 @@ class FolderRun:
         warn_if_running(self)
         self.load_markers(listed=True)
         self.job.check_done([unit for unit in self.plan.units if unit.id in self.markers], workspace)
-        sweep_tmp(workspace)
+        workspace.remove_stale_tmp()
         self._own = [unit for unit in pack(self.plan.units, rank.world_size)[rank.rank] if unit.id not in self.markers]
         for unit in self._own:
             forget(workspace, unit.id)  # those of which a file was lost
@@ -292,10 +292,11 @@ class FolderRun:
             f"not there; choose {elsewhere(self.job, self.workspace)}, or give {option('--overwrite')} to start again"
         )
 
-    def _restore_plan(self) -> None:
-        """Write the plan and the units of a finished run again if they were lost; `status` and `verify` need them."""
+    def _tidy(self) -> None:
+        """Write the plan and the units of a finished run again if they were lost, and remove what ranks have left."""
         workspace = self.workspace
         with contextlib.suppress(OSError, PrepcliError):  # a finished output may be read-only
+            workspace.remove_stale_tmp()
             stored = read_document(workspace.plan_file, StoredPlan)
             if stored is None or stored.digest != self.digest:
                 plan = plan_document(self)
@@ -323,7 +324,7 @@ class FolderRun:
             plan.part, plan.built_on, plan.base, plan.again = self.part, self.built_on, folder.base, [*folder.again]
             plan.replaces = self.committed.folder if self.options.overwrite and self.committed else ""
             publish_json_once(workspace.plan_file, plan, StoredPlan)
-            workspace.flush([workspace.plan_file])
+            workspace.flush([workspace.plan_file])  # without the names of its folders, all units would be lost
         workspace.enter(folder.path)
         workspace.prepare()
         stored = read_document(workspace.plan_file, StoredPlan)

@@ -23,8 +23,7 @@ from prepcli.engine.publishing.publish import Marker, UnitWriter, close_all, rea
 from prepcli.engine.ranks.drafts import drafts_of_others
 from prepcli.engine.run.unit import Execution
 from prepcli.engine.state.plan import FINISH_UNIT, Unit
-from prepcli.engine.state.workspace import Workspace, children_of, flush_folders, write_json
-from prepcli.processes.owner import owner_of
+from prepcli.engine.state.workspace import Workspace, flush_folders, write_json
 from prepcli.processes.workers import no_interruption
 from prepcli.storage.paths import AnyPath
 
@@ -103,9 +102,9 @@ class FinishWriter(FolderWriter):
         self._places: dict[str, str] = {}
 
     def part(self, name: str) -> Path:
-        """The path of a file that a unit has made for the final merge; of one that no unit has made, where it would be.
+        """The path of a file that a unit has made for the final merge.
 
-        A file of the same name may be known to a job that asks before it reads.
+        For a file that no unit has made, it is the path of a missing file, for a job that asks before it reads.
         """
         return self.workspace.part_file(self._unit_of(name), name)
 
@@ -169,11 +168,3 @@ def forget(workspace: Workspace, unit: str) -> None:
         gone = workspace.tmp / f"{unit}~{time.time_ns()}"
         os.rename(workspace.run / UNITS / unit, gone)
         shutil.rmtree(gone, ignore_errors=True)
-
-
-def sweep_tmp(workspace: Workspace) -> None:
-    """Remove the drafts of processes of this machine that have ended; those of others go with the commit."""
-    for entry in children_of(workspace.tmp):
-        owner = owner_of(entry)
-        if owner is None or owner.is_gone:
-            shutil.rmtree(entry, ignore_errors=True)

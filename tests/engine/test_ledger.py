@@ -44,7 +44,7 @@ def test_a_commit_replaces_that_of_its_part_or_comes_last() -> None:
 )
 def test_names_of_runs(name: str, is_run: bool, tmp_path: Path) -> None:
     (tmp_path / name).mkdir()
-    (tmp_path / "fedcba9876543210").touch()  # a file is no run
+    (tmp_path / "fedcba9876543210").touch()  # a file, not a folder
     assert is_run_folder(name) == is_run
     assert list(run_folders(tmp_path)) == [tmp_path / name] * is_run
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from prepcli.engine.publishing.rejects import Budget
+from prepcli.engine.state.plan import Unit
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import UsageError
 from prepcli.processes.ranks import Rank
@@ -77,7 +78,11 @@ def test_a_run_of_other_settings_is_refused_at_its_start(out: Path) -> None:
 
 
 def test_a_run_that_loses_the_race_is_refused_and_keeps_its_units(out: Path, tmp_path: Path) -> None:
-    other = ToyJob(out, seed=1, before_unit=lambda unit: run(out) if unit.number == 0 else None)
+    def be_late(unit: Unit) -> None:
+        if unit.id == "unit_000":
+            run(out)
+
+    other = ToyJob(out, seed=1, before_unit=be_late)
     with pytest.raises(UsageError, match="was made by another run of toy meanwhile: choose another output"):
         run(out, other)
     assert tree(out) == reference(tmp_path)
@@ -118,10 +123,11 @@ def test_a_requeued_job_continues_its_generation(option: str, out: Path, tmp_pat
     job = ToyJob(out, bad=frozenset({1, 4, 9}))
     run(out, job)
     first, second = (Rank(job_id="slurm-7.0", restarts=restarts) for restarts in (0, 1))
-    begin(out, **{option: True}, rank=first)
-    assert made_again(out, tmp_path, **{option: True}, rank=second) == ["unit_000"]
+    options: dict[str, Any] = {option: True}
+    begin(out, **options, rank=first)
+    assert made_again(out, tmp_path, **options, rank=second) == ["unit_000"]
     assert tree(out) == reference(tmp_path)
-    assert made_again(out, tmp_path, **{option: True}, rank=second) == []
+    assert made_again(out, tmp_path, **options, rank=second) == []
 
 
 def test_the_second_command_of_a_job_overwrites_again(out: Path, tmp_path: Path) -> None:
@@ -131,9 +137,10 @@ def test_the_second_command_of_a_job_overwrites_again(out: Path, tmp_path: Path)
 
 @pytest.mark.parametrize("option", ["overwrite", "retry_rejects"])
 def test_several_ranks_need_a_launch_id(option: str, out: Path) -> None:
+    options: dict[str, Any] = {option: True}
     run(out)
     with pytest.raises(UsageError, match="--launch-id"):
-        run(out, rank=Rank(0, 2), **{option: True})
+        run(out, rank=Rank(0, 2), **options)
 
 
 def test_ranks_of_a_launch_make_one_generation(out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,8 @@ from prepcli.cli.app import main
 
 def published(out: Path) -> int:
     """Units of OUT that are done."""
-    return len(list(out.with_name(out.name + ".prepcli").glob("*/units/*/unit.json")))
+    state = out.with_name(out.name + ".prepcli")
+    return sum(1 for pattern in ("done/*.json", "*/units/*/unit.json") for _ in state.glob(pattern))
 
 
 def slow_down() -> None:

@@ -155,7 +155,7 @@ def made_differently(run: "Run | FolderRun", stored: StoredPlan) -> str:
 
 
 def elsewhere(job: AnyJob, workspace: Workspace) -> str:
-    """What a user may choose in place of an output that is in use, in words."""
+    """Return words for an output that a user may choose in place of one that is in use."""
     return job.elsewhere or ("another file" if workspace.named != workspace.out else "another directory")
 
 

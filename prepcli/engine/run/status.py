@@ -54,7 +54,7 @@ class Status(msgspec.Struct):
     `state`: planning (there are no units yet: `stage` says what the ranks do, `stage_done` how many of its
     `stage_total` tasks are done), running, finished, stopped, finishing (all units are done, and their parts are being
     merged) or not_started (no trace of a run was found). `part` names a run that added to `out` (`version_1`,
-    `codes_<name>`), or the folder of an unfinished run that was begun beside another one, for example with
+    `codes_<name>`), or the folder of an unfinished run that was begun in addition to another one, for example with
     `--overwrite`; it is empty for the run that made `out`. `missing`: the ids of units that are not done.
     `eta_seconds`: the seconds until the slowest rank will end; None if no rank is running, infinite if unknown.
     `retry_with` is the command that tries rejects again; None if none can be retried. `repair_with` is
@@ -288,7 +288,7 @@ def workspaces_of(out: AnyPath, work_dir: Path | None = None) -> list[Workspace]
 
 
 def workspaces_to_show(out: AnyPath, work_dir: Path | None = None) -> list[Workspace]:
-    """As `workspaces_of`, and after each run those that were begun beside it and are not finished."""
+    """As `workspaces_of`, and after each run the unfinished ones that would replace it."""
     shown = []
     for workspace in workspaces_of(out, work_dir):
         shown.append(workspace)

@@ -151,12 +151,12 @@ class Workspace:
         return [files[unit] for unit in sorted(files)]
 
     def made_file(self, unit: str, name: str) -> AnyPath:
-        """Where the file `name` of a unit that is done lies now: in the folder of the unit, or in OUT."""
+        """The current path of the file `name` of a unit that is done: in the folder of the unit, or in OUT."""
         path = self.unit_folder(unit) / "files" / name
         return path if self.has_unit_folders and path.exists() else self.out / name
 
     def part_file(self, unit: str, name: str) -> Path:
-        """Where a file lies that a unit has made for the final merge, or the final merge for OUT.prepcli."""
+        """The path of a file that a unit has made for the final merge, or the final merge for OUT.prepcli."""
         path = self.unit_folder(unit) / name
         return path if self.has_unit_folders and (unit != FINISH_UNIT.id or path.exists()) else self.root / name
 
