@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from itertools import takewhile
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -169,8 +170,11 @@ def report(found: Sequence[Difference], wanted: Sequence[Wanted], max_lines: int
     unwanted = [one for one in found if not any(entry.covers(one) for entry in wanted)]
     for one in unwanted:
         print(f"\n{one.place}  {one.what}\n  prepcli {one.call}")
+        letters = zip(*(line[1:] for line in one.lines), strict=False)
+        equal = sum(1 for _ in takewhile(lambda alike: len({*alike}) == 1, letters))
         for line in one.lines[:max_lines]:
-            print(f"    {line[:400]}")
+            shown = f"{line[0]}...{line[equal - 39 :]}" if equal > 80 else line  # a long line that differs at its end
+            print(f"    {shown[:400]}")
         if len(one.lines) > max_lines:
             print(f"    ... {len(one.lines) - max_lines} more lines")
     stale = [entry for entry in wanted if is_whole and not any(entry.covers(one) for one in found)]

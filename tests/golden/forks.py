@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -34,15 +34,17 @@ class Tree:
 
     root: Path
     python: Path = Path(sys.executable)
+    light: tuple[str, ...] = LIGHT
 
     @contextmanager
     def ready(self) -> Iterator["Ready"]:
-        """Start two processes, one of them with PyTorch; they end with the context."""
-        with self._process(LIGHT) as light, self._process(TORCH) as torch:
-            yield Ready(self, light, torch)
+        """Processes that start when a call needs them, and end with the context."""
+        with ExitStack() as stack:
+            yield Ready(self, stack)
 
     @contextmanager
-    def _process(self, preload: Sequence[str]) -> Iterator["Process"]:
+    def process(self, preload: Sequence[str]) -> Iterator["Process"]:
+        """Start a process that imports these modules besides prepcli; it ends with the context."""
         launchers = ("SLURM_", "RANK", "WORLD_SIZE", "LOCAL_", "TORCHELASTIC", "PREPCLI_", "OMPI_", "PMI_", "MPI_")
         environ = {name: value for name, value in os.environ.items() if not name.startswith(launchers)} | {
             "PYTHONPATH": str(self.root),
@@ -90,18 +92,20 @@ class Process:
         return [(code, out, err) for code, (out, err) in zip(codes, texts, strict=True)]
 
 
-@dataclass(frozen=True)
 class Ready:
-    """A tree of prepcli that has been imported."""
+    """A tree of prepcli with its processes."""
 
-    tree: Tree
-    _light: Process
-    _torch: Process
+    def __init__(self, tree: Tree, stack: ExitStack) -> None:
+        self.tree = tree
+        self._stack = stack
+        self._started: dict[tuple[str, ...], Process] = {}
 
     def run(self, calls: Sequence[Sequence[str]], folder: Path) -> list[tuple[int, str, str]]:
         """Run `prepcli WORDS` for each of `calls`, at the same time: exit code, stdout and stderr of each."""
-        uses_torch = any(not WITH_TORCH.isdisjoint(words) for words in calls)
-        return (self._torch if uses_torch else self._light).run(calls, folder)
+        preload = TORCH if any(not WITH_TORCH.isdisjoint(words) for words in calls) else self.tree.light
+        if preload not in self._started:
+            self._started[preload] = self._stack.enter_context(self.tree.process(preload))
+        return self._started[preload].run(calls, folder)
 
 
 def _import_all(preload: Sequence[str]) -> None:

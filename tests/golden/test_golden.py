@@ -1,6 +1,7 @@
 """The net itself: each command is in it, its calls end as declared, and a comparison finds what was changed."""
 
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from tests.golden.forks import Ready, Tree
 from tests.golden.inputs import INPUTS
 from tests.golden.normal import normal
 from tests.golden.running import Store, steps_of
-from tests.support.running import run_process
+from tests.support.running import clean_environment, run_process
 from tests.support.tools import need_package
 
 ROOT = Path(__file__).parents[2]
@@ -105,7 +106,7 @@ def toy_tree(folder: Path, **changes: str) -> Tree:
     (folder / "prepcli/cli/app.py").write_text(text)
     for name in ("prepcli/__init__.py", "prepcli/cli/__init__.py"):
         (folder / name).touch()
-    return Tree(folder)
+    return Tree(folder, light=())
 
 
 @pytest.mark.parametrize(
@@ -140,6 +141,10 @@ def test_wanted_differences(capsys: pytest.CaptureFixture[str]) -> None:
     entry = Wanted("tarred/*: manifest-to-tarred *", "stdout", re.compile("prepcli/"), 7, "moved")
     assert (entry.covers(moved), entry.covers(more)) == (True, False)
     assert report([moved], [entry], 12, is_whole=True) == 0
+    capsys.readouterr()
+    long = Difference("a", 1, "b", "stdout", (f"-{'x' * 500}y", f"+{'x' * 500}z"))
+    assert report([long], [], 12, is_whole=True) == 1
+    assert f"    +...{'x' * 40}z\n" in capsys.readouterr().out
     assert report([moved, more], [entry], 12, is_whole=True) == 1
     assert "tarred/life:3  stdout" in capsys.readouterr().out
     assert report([], [entry], 12, is_whole=True) == 1
@@ -173,6 +178,6 @@ def test_a_commit_that_is_not_there() -> None:
 @pytest.mark.slow
 def test_the_script_on_this_commit() -> None:
     """The tree may hold changes that are not committed; they do not change what filter does with ranks."""
-    done = run_process([SCRIPT, "HEAD", "filter/ranks"])
+    done = run_process([SCRIPT, "HEAD", "filter/ranks"], env=clean_environment(PREPCLI_PYTHON=sys.executable))
     assert done.code == 0, done.out + done.err
     assert "filter/ranks: 0 differences" in done.out
