@@ -97,7 +97,7 @@ def _kill_once(case: Case, out: Path, draw: random.Random, findings: Findings) -
         findings.faults.append(f"{kind}: workers outlive their parent")
     if half := case.half(out):
         findings.faults.append(f"{kind}: half written under a final name: {half}")
-    done = len(list((case.workspace(out) / "done").glob(f"{case.units}.json")))
+    done = case.progress(out)
     return f"{kind} of {world_size} with {done} of {case.num_units} units"
 
 
