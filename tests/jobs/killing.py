@@ -1,5 +1,6 @@
 """Ways to kill a run, and what must hold afterwards: the same bytes as an undisturbed run, whoever continues it."""
 
+import fnmatch
 import os
 import random
 import shutil
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from prepcli.engine.state.workspace import Workspace
 from tests.conftest import read_lines, tree
 from tests.support.running import HANG_SECONDS, Process, prepcli, start_prepcli
 
@@ -52,13 +54,15 @@ class Case:
     def workspace(self, out: Path) -> Path:
         return out.with_name(out.name + ".prepcli") / self.records
 
+    def state(self, out: Path) -> Workspace:
+        """The state of the run now."""
+        return Workspace(out, self.workspace(out))
+
     def progress(self, out: Path) -> int:
         """How far a run is, in steps that only grow: its published units; -1 before its folder is there."""
-        root = self.workspace(out)
-        if not any(folder.exists() for folder in (root / "done", *root.glob("*/units"))):
-            return -1
-        units = {path.stem for path in (root / "done").glob(f"{self.units}.json")}
-        return len(units.union(path.parent.name for path in root.glob(f"*/units/{self.units}/unit.json")))
+        state = self.state(out)
+        units = [path.parent.name if state.has_unit_folders else path.stem for path in state.marker_files()]
+        return len(fnmatch.filter(units, self.units)) if units or state.tmp.exists() else -1
 
     def rejects(self, out: Path) -> int:
         return len(read_lines(self.workspace(out) / "rejects.jsonl")) if self.is_job else 0
@@ -163,7 +167,7 @@ def stop_amid(case: Case, out: Path, number: signal.Signals, steps: int) -> bool
     if not case.is_job:
         return True
     assert '"status":"incomplete"' in stdout
-    left = list((case.workspace(out) / "tmp").glob("**/*"))
+    left = list(case.state(out).tmp.glob("**/*"))
     assert left == [], f"{left}, {err}"
     status = case.status(out)
     assert status["state"] == "stopped"

@@ -171,7 +171,7 @@ def test_started_twice_by_mistake(case: Case, tmp_path: Path) -> None:
     out, go = tmp_path / "out", tmp_path / "go"
     first = case.start(out, environ={HOLD: str(go)})
     wait_for(case, out, 0, first)
-    while not (case.workspace(out) / "progress/rank_00000.json").exists():
+    while not (case.state(out).progress / "rank_00000.json").exists():
         assert first.poll() is None
     err = end(case.start(out))
     assert f"note: rank 0 seems to be running already (process {first.pid} on" in err

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from prepcli.engine.publishing.publish import UnitWriter
+from prepcli.engine.unit_folders import FolderWriter
 from prepcli.manifest import index as index_module
 from prepcli.manifest import scan, shared_index
 from prepcli.planning import arrays
@@ -34,20 +35,24 @@ def _die() -> None:
 
 
 def _kill_at(moment: str) -> None:
-    before, owner, name = {
-        "reading": (True, shared_index, "write_parts"),
-        "read": (False, shared_index, "save_index"),
-        "planned": (False, arrays, "_make"),
-        "at work": (True, UnitWriter, "publish"),
-    }[moment]
-    real = getattr(owner, name)
+    places: dict[str, tuple[bool, str, list[Any]]] = {
+        "reading": (True, "write_parts", [shared_index]),
+        "read": (False, "save_index", [shared_index]),
+        "planned": (False, "_make", [arrays]),
+        "at work": (True, "publish", [UnitWriter, FolderWriter]),
+    }
+    before, name, owners = places[moment]
+    for owner in owners:
+        setattr(owner, name, _deadly(getattr(owner, name), before))
 
+
+def _deadly(real: Callable[..., object], before: bool) -> Callable[..., None]:
     def deadly(*arguments: object, **named: object) -> None:
         if not before:
             real(*arguments, **named)
         _die()
 
-    setattr(owner, name, deadly)
+    return deadly
 
 
 def main() -> None:
