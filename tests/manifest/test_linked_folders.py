@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from prepcli.engine.state.workspace import Workspace
 from tests.commands.manifest_to_tarred.test_job import make, shard
 from tests.conftest import read_lines, write_lines
 from tests.support.audio_files import write_audio
@@ -75,6 +76,6 @@ def test_settings_without_links_are_short(tmp_path: Path) -> None:
     # The same folder, by another name: no other settings.
     again = prepcli("manifest-to-tarred", *arguments, "a/b/..", "--json", cwd=tmp_path)
     assert again.json["status"] == "nothing_to_do"
-    plan = (tmp_path / "out.prepcli/plan.json").read_text()
+    plan = Workspace(tmp_path / "out").plan_file.read_text()
     assert f'"{tmp_path}/a"' in plan
     assert read_lines(tmp_path / "out/tarred_audio_manifest.json")[0]["audio_filepath"] == "x.wav"

@@ -13,7 +13,7 @@ import pytest
 from prepcli.commands.manifest_to_tarred.job import TarredJob
 from prepcli.errors import InputChangedError
 from prepcli.storage.input_files import check_unchanged, state_of
-from tests.conftest import SHORT_CORPUS, tree
+from tests.conftest import SHORT_CORPUS, read_lines, tree
 from tests.support.running import prepcli
 
 MINI = SHORT_CORPUS / "manifest.json"
@@ -59,11 +59,14 @@ def test_a_manifest_rewritten_during_a_run(
     assert f"{manifest} was changed during the run" in done.error_line
     assert not (tmp_path / "out/tarred_audio_manifest.json").exists()
     monkeypatch.undo()
+    assert prepcli("manifest-to-tarred", arguments[0], tmp_path / "out", *arguments[1:]).code == 0
+    lines = read_lines(tmp_path / "out/tarred_audio_manifest.json")
+    assert all(line["text"].startswith("X") for line in lines)
+    write_old()
     refused = prepcli("manifest-to-tarred", arguments[0], tmp_path / "out", *arguments[1:])
     assert refused.code == 2
     assert "has another content" in refused.error_line
-    write_old()
-    assert prepcli("manifest-to-tarred", arguments[0], tmp_path / "out", *arguments[1:]).code == 0
+    assert prepcli("manifest-to-tarred", arguments[0], tmp_path / "out", *arguments[1:], "--overwrite").code == 0
     assert tree(tmp_path / "out") == tree(tmp_path / "reference")
 
 

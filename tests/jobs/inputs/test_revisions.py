@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from prepcli.engine.state.plan import StoredPlan
-from prepcli.engine.state.workspace import read_document
+from prepcli.engine.state.workspace import Workspace, read_document
 from tests.conftest import read_lines, tree
 from tests.support.audio_files import write_short_corpus
 from tests.support.containers import SOURCES
@@ -60,7 +60,7 @@ def test_the_same_bytes_as_of_a_copy(site: Hub, rows: dict[int, bytes], tmp_path
     done = prepcli("convert-audio", "hf://datasets/own/set", tmp_path / "c", environ=site.environ)
     assert done.code == 0, done.err
     assert len(read_lines(tmp_path / "c" / "manifest.json")) == 6
-    plan = read_document(tmp_path / "b.prepcli" / "plan.json", StoredPlan)
+    plan = read_document(Workspace(tmp_path / "b").plan_file, StoredPlan)
     assert plan is not None
     assert plan.inputs[0]["path"] == f"hf://datasets/own/set@{commit}/{NAME}"
 
