@@ -112,6 +112,7 @@ def launch(request: pytest.FixtureRequest, shar: Path, tmp_path: Path, monkeypat
     return made
 
 
+@pytest.mark.parametrize("launch", ["contexts"], indirect=True)  # codes have no claims: ranks/test_helping.py
 def test_a_rank_does_what_others_leave_and_nothing_that_they_do(
     launch: Launch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
