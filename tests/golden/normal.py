@@ -8,6 +8,7 @@ NUMBER = r"\d[\d,]*(?:\.\d+)?(?:e-?\d+)?"
 _RULES = (
     (r'"(digest)": "[0-9a-f]{16,64}"', r'"\1": "<digest>"'),
     (r'"(prepcli)": "[^"]*"', r'"\1": "<version>"'),
+    (r"\bprepcli \d+\.\d+\.\d+(\.dev\d+)?\b", "prepcli <version>"),
     (r"http://127\.0\.0\.1:\d+", "http://127.0.0.1:<port>"),
     (rf'"(\w+_per_second|real_time_factor|time_in_\w+|waited_for_\w+|eta_seconds)": {NUMBER}', r'"\1": <measured>'),
     (r"\brun-[0-9a-f]{8}\b", "run-<id>"),  # a folder for lhotse
