@@ -126,8 +126,7 @@ class FolderRun:
         self._own = [unit for unit in pack(self.plan.units, rank.world_size)[rank.rank] if unit.id not in self.markers]
         for unit in self._own:
             forget(workspace, unit.id)  # those of which a file was lost
-        if self._helps:
-            self._drafts = frozenset(drafts_of_others(workspace))
+        self._drafts = frozenset(drafts_of_others(workspace)) if self._helps else None
         try:
             do_share(self, self._own)
             check_inputs(self.plan)
@@ -406,6 +405,7 @@ class FolderRun:
                 files = files_of(workspace, ledger.commits)
                 obsolete = [name for name in stock.ours if name not in files]
             change(workspace, ledger.with_commit(commit), lock, obsolete)
+        workspace.life.remove_ended()
         return report
 
     def _check_ledger(self, ledger: Ledger) -> None:
