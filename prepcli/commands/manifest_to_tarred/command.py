@@ -335,7 +335,7 @@ def manifest_to_tarred(options: ManifestToTarred) -> Report:
     assert out is not None
     check_loadable(out)
     workspace = Workspace(out, work_dir=options.work_dir)
-    if any(commit.part for commit in read_ledger(workspace).commits):
+    if isinstance(out, Path) and any(commit.part for commit in read_ledger(workspace).commits):
         refuse_to_change(out, workspace, options.overwrite, options.retry_rejects)
     note_unused(options.work_dir, out)
     return run_job(TarredJob(manifests, options, num_workers=engine.num_workers), workspace, engine)
