@@ -207,7 +207,7 @@ class ChapterJob(RecordJob[RecordUnit, ChapterContents]):
         """Join the lines of each set into its manifest, in the order of the chapters; returns the paths by set."""
         for one in SETS:
             parts = (f"parts/{marker.unit}.{one}.jsonl" for marker in markers)
-            writer.join(self._manifest(one), (part for part in parts if (writer.workspace.root / part).exists()))
+            writer.join(self._manifest(one), (part for part in parts if writer.part(part).exists()))
         return {one: writer.workspace.out / self._manifest(one) for one in SETS}
 
 

@@ -127,7 +127,7 @@ class CorpusJob(LineJob[LineRange, LineIndex]):
 
         Returns the path of each manifest, by its file name without `.json`.
         """
-        parts = [(unit, writer.workspace.root / LINES_NAME.format(unit.id)) for unit in plan.units]
+        parts = [(unit, writer.part(LINES_NAME.format(unit.id))) for unit in plan.units]
         if self._data_set.derive is not None:
             for name, lines in self._data_set.derive(_records(parts)):
                 derived = writer.open(name)

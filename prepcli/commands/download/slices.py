@@ -345,7 +345,7 @@ class SlicingJob(UnitJob[Chunk, None]):
             manifest = writer.open(_manifest_name(part))
             for unit in plan.units:
                 if unit.part == part:
-                    data = (writer.workspace.root / f"parts/{unit.id}.json").read_bytes()
+                    data = writer.part(f"parts/{unit.id}.json").read_bytes()
                     manifest.write(data)
                     if self.corpus.has_vocabulary:
                         characters.update(*(decoder.decode(line)["text"] for line in data.splitlines()))

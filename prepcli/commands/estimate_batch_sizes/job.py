@@ -252,7 +252,8 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
 
 def _known(workspace: Workspace, unit: str) -> BucketResults:
     """The results of a bucket that is done; empty if an older version of prepcli has done it."""
-    return read_document(workspace.root / PART.format(unit), BucketResults) or BucketResults()
+    path = workspace.part_file(unit, PART.format(unit))
+    return read_document(path, BucketResults) or BucketResults()
 
 
 def _device_of(wanted: str, rank: Rank) -> str:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
-from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
@@ -82,8 +81,8 @@ class DuplicatesJob(RecordJob[RecordUnit, RecordContents]):
 
     def finish(self, plan: DuplicatesPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Find records with equal keys, and write them in groups; `found` in the result has the counts of each kind."""
-        records, root = plan.contents.records, writer.workspace.root
-        parts = [np.fromfile(root / _KEYS_NAME.format(marker.unit), "<u8") for marker in markers]
+        records = plan.contents.records
+        parts = [np.fromfile(writer.part(_KEYS_NAME.format(marker.unit)), "<u8") for marker in markers]
         in_units = np.concatenate([np.empty(0, np.uint64), *parts]).reshape(-1, len(self.kinds), 2)
         order = np.arange(len(records)) if plan.contents.order is None else plan.contents.order
         keys = np.empty_like(in_units)
@@ -92,7 +91,7 @@ class DuplicatesJob(RecordJob[RecordUnit, RecordContents]):
         for column, kind in enumerate(self.kinds):
             of_kind, more = keys[:, column], {}
             if kind == NEAR_AUDIO:
-                of_kind[:, 0], num_short = _near_audio_keys(markers, order, root, writer.folder)
+                of_kind[:, 0], num_short = _near_audio_keys(markers, order, writer)
                 more["not_compared"] = num_short
             numbers, group_of = equal_keys(of_kind)
             if self.options.between or kind == "speaker":
@@ -181,17 +180,18 @@ def _key(kind: str, value: object) -> bytes:
 
 
 def _near_audio_keys(
-    markers: Sequence[Marker], order: Indices, root: Path, folder: Path
+    markers: Sequence[Marker], order: Indices, writer: UnitWriter
 ) -> tuple[NDArray[np.uint64], int]:
     """Compute the `near-audio` keys of all records; returns the keys, and how many records have too little sound.
 
     Records with nearly the same audio have equal keys. Rejected records are not in the count.
     """
-    fingerprints = Fingerprints(folder)
+    fingerprints = Fingerprints(writer.folder)
     twins = np.empty_like(order)
     done = 0
     for marker in markers:
-        words, counts, earlier = (root / one.format(marker.unit) for one in (_WORDS_NAME, _COUNTS_NAME, _TWINS_NAME))
+        names = (name.format(marker.unit) for name in (_WORDS_NAME, _COUNTS_NAME, _TWINS_NAME))
+        words, counts, earlier = map(writer.part, names)
         fingerprints.add(np.fromfile(words, "<u4"), of_records := np.fromfile(counts, "<i8"))
         twins[order[done : done + len(of_records)]] = np.fromfile(earlier, "<i8")
         done += len(of_records)

@@ -113,8 +113,8 @@ class SameVoiceJob(SpeakerJob[VoiceContents]):
 
     def finish(self, plan: VoicePlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Compare the voices, and write the records of speakers with the same name or voice."""
-        contents, root = plan.contents, writer.workspace.root
-        parts = [np.fromfile(root / _NAME.format(marker.unit), "<f8") for marker in markers]
+        contents = plan.contents
+        parts = [np.fromfile(writer.part(_NAME.format(marker.unit)), "<f8") for marker in markers]
         count = len(contents.first_of)
         voices = np.concatenate([np.empty(0), *parts]).reshape(count, -1 if count else 0)
         pairs, similarities = similar_pairs(voices, self.options.min_voice_similarity)

@@ -113,9 +113,8 @@ class DurationsJob(LineJob[LineSlice, DurationsContents]):
 
     def finish(self, plan: DurationsPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Join the lines of all units; return how many durations were wrong, and by how many seconds."""
-        root = writer.workspace.root
         writer.join(self.options.out.name, (LINES_NAME.format(marker.unit) for marker in markers))
-        parts = (np.fromfile(root / _DIFFERENCES_NAME.format(marker.unit), "<f8") for marker in markers)
+        parts = (np.fromfile(writer.part(_DIFFERENCES_NAME.format(marker.unit)), "<f8") for marker in markers)
         differences = np.concatenate([np.empty(0), *parts])
         details: dict[str, Any] = {"manifest": self.options.out}
         base = plan.contents.base_dirs[0]

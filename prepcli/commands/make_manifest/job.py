@@ -316,7 +316,7 @@ class MakeJob(LineJob[LineSlice, MakeContents]):
         suffix = self.options.text_suffix
         if suffix is None:
             return
-        parts = [workspace.root / LINES_NAME.format(unit.id) for unit in done]
+        parts = [workspace.part_file(unit.id, LINES_NAME.format(unit.id)) for unit in done]
         check = partial(changed_transcript, folder=str(self.options.out.parent), suffix=suffix)
         for path in filter(None, map_in_order(check, parts, self._num_workers)):
             raise UsageError(

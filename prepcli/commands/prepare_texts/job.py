@@ -189,7 +189,7 @@ class TextsJob(LineJob[LineSlice, TextsContents]):
         num_raw = round(totals(markers)[TTS_TEXT])
         is_mixed = 0 < num_raw < num_records
         details: dict[str, Any] = {"manifest_filepath": out, "speakers_filepath": out.with_name(self.speakers_name)}
-        parts = self._parts(markers, writer.workspace, is_mixed)
+        parts = self._parts(markers, writer, is_mixed)
         if self.options.num_shards is not None:
             bounds = by_count(num_records, self.options.num_shards).tolist()
             parts = self._divided(parts, bounds, writer)
@@ -204,13 +204,13 @@ class TextsJob(LineJob[LineSlice, TextsContents]):
             )
         return details
 
-    def _parts(self, markers: Sequence[Marker], workspace: Workspace, is_mixed: bool) -> Iterator[bytes]:
+    def _parts(self, markers: Sequence[Marker], writer: UnitWriter, is_mixed: bool) -> Iterator[bytes]:
         """Yield the lines of each unit; with `is_mixed`, `tts_text_normalized` is renamed to `tts_text`.
 
         `is_mixed`: only some texts are normalized; NeMo expects the same field in all records.
         """
         for marker in markers:
-            lines = (workspace.root / LINES_NAME.format(marker.unit)).read_bytes()
+            lines = writer.part(LINES_NAME.format(marker.unit)).read_bytes()
             # Within a text, quotation marks are escaped, so the pattern cannot match there.
             yield lines.replace(b',"tts_text_normalized":', b',"tts_text":') if is_mixed else lines
 

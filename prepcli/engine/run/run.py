@@ -94,13 +94,9 @@ def run_job(job: AnyJob, workspace: Workspace, options: RunOptions, after: After
     return conclude(report, options.budget, after)
 
 
-UNIT_FOLDERS = frozenset({"manifest-to-tarred", "manifest-to-wenet", "score", "extend-codec-codes"})
-"""The commands whose units are folders (`prepcli.engine.runs`); those of the others have markers."""
-
-
 def run_of(job: AnyJob, workspace: Workspace, options: RunOptions) -> "Run | FolderRun":
-    """One rank's run of a job: with unit folders, if the command has moved to them and OUT is not in a store."""
-    if job.command in UNIT_FOLDERS and isinstance(workspace.out, Path):
+    """One rank's run of a job: with unit folders, if OUT is not in a store."""
+    if isinstance(workspace.out, Path):
         return FolderRun(job, workspace, options)
     return Run(job, workspace, options)
 
