@@ -27,6 +27,7 @@ from prepcli.engine.lock import Lock, is_left, locked
 from prepcli.engine.publishing.output_files import PublishedFile
 from prepcli.engine.publishing.owned import has_content, is_as_published, set_aside
 from prepcli.engine.publishing.publish import Marker
+from prepcli.engine.section import SECTION_FILE, update_section
 from prepcli.engine.state.in_the_way import refuse_names_that_are_one
 from prepcli.engine.state.plan import FINISH_UNIT, StoredPlan
 from prepcli.engine.state.stored_units import has_units, read_units
@@ -137,7 +138,7 @@ def _complete(workspace: Workspace, lock: Lock) -> None:
     The change counts as under way until nothing is left to do: a removal that was interrupted is not taken for another.
     """
     ledger, root = workspace.ledger(), workspace.ledger_file.parent
-    for pattern in (f".*{LEDGER_FILE}~*", f"{LOCK_FILE}~*", "owned/.*~*", "version_*/owned/.*~*"):
+    for pattern in (f".*{LEDGER_FILE}~*", f"{LOCK_FILE}~*", f".{SECTION_FILE}~*"):
         for draft in root.glob(pattern):
             draft.unlink(missing_ok=True)
     if ledger.pending is None:
@@ -157,6 +158,7 @@ def _complete(workspace: Workspace, lock: Lock) -> None:
     for commit in entering:
         _move(workspace, commit, lock)
     lock.check()
+    update_section(workspace, before, after)
     _discard_runs(workspace, leaving, heirs, after)
     for heir in heirs:
         _sweep(heir)
@@ -259,7 +261,7 @@ def _move(workspace: Workspace, commit: Commit, lock: Lock) -> None:
                 folders.add(os.path.dirname(name))
         if unit.marker.unit == FINISH_UNIT.id:
             for name in unit.marker.work_files:
-                if (unit.folder / name).exists():
+                if name != SECTION_FILE and (unit.folder / name).exists():
                     _rename(unit.folder / name, unit.workspace.root / name)
             workspace.flush([unit.workspace.report_file])
     workspace.flush(out / folder / "file" for folder in folders)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from prepcli.formats.train_ds import FILE_NAME
+from prepcli.engine.section import SECTION_FILE
 from tests.conftest import MINI_CORPUS, read_lines
 from tests.support.running import prepcli
 
@@ -17,7 +17,7 @@ MANIFEST = MINI_CORPUS / "manifest.json"
 
 def section(out: Path) -> dict[str, Any]:
     """The section beside OUT, without what all have."""
-    document = yaml.safe_load((out.with_name(f"{out.name}.prepcli") / FILE_NAME).read_text())
+    document = yaml.safe_load((out.with_name(f"{out.name}.prepcli") / SECTION_FILE).read_text())
     assert list(document) == ["train_ds"]
     found: dict[str, Any] = document["train_ds"]
     assert found.pop("use_lhotse") is True
@@ -28,7 +28,7 @@ def section(out: Path) -> dict[str, Any]:
 def make(folder: Path, command: str, manifest: Path, *options: object) -> str:
     done = prepcli(command, manifest, "out", *options, cwd=folder)
     assert done.code == 0, done.err
-    assert f"  {folder}/out.prepcli/{FILE_NAME}\n" in done.out
+    assert f"  {folder}/out.prepcli/{SECTION_FILE}\n" in done.out
     return done.out
 
 
@@ -40,7 +40,7 @@ def test_a_tarred_set(tmp_path: Path) -> None:
     metadata = yaml.safe_load((tmp_path / "out/metadata.yaml").read_text())["dataset_config"]
     bucketing = {name: metadata[name] for name in ("use_bucketing", "num_buckets", "bucket_duration_bins")}
     assert found == {key: found[key] for key in ("tarred_audio_filepaths", "manifest_filepath")} | bucketing
-    file = tmp_path / "out.prepcli" / FILE_NAME
+    file = tmp_path / "out.prepcli" / SECTION_FILE
     before = file.read_bytes()
     file.write_text("# mine\n")  # it may be edited
     assert prepcli("status", tmp_path / "out", "--json").json["state"] == "finished"
@@ -50,9 +50,11 @@ def test_a_tarred_set(tmp_path: Path) -> None:
     more = ["--concat-to", "out", "--num-shards", 2, "--audio-base-dir", MINI_CORPUS, "--allow-duplicates"]
     make_again = prepcli("manifest-to-tarred", MANIFEST, *more, cwd=tmp_path)
     assert make_again.code == 0
-    assert f"  {tmp_path}/out.prepcli/{FILE_NAME}\n" in make_again.out
+    assert f"  {tmp_path}/out.prepcli/{SECTION_FILE}\n" in make_again.out
     assert section(tmp_path / "out")["tarred_audio_filepaths"] == f"{tmp_path}/out/audio__OP_0..5_CL_.tar"
-    assert (tmp_path / "out.prepcli/version_1" / FILE_NAME).read_text() == file.read_text()
+    undone = prepcli("manifest-to-tarred", "--undo-concat", "out", cwd=tmp_path)
+    assert undone.code == 0, undone.err
+    assert section(tmp_path / "out")["tarred_audio_filepaths"] == f"{tmp_path}/out/audio__OP_0..3_CL_.tar"
 
 
 BUCKETS = ["--num-shards", 1, "--buckets-num", 4, "--max-duration", 7]
@@ -77,7 +79,7 @@ def test_static_buckets_are_lists_with_the_bins_of_all_records(tmp_path: Path) -
 
 def classic(out: Path) -> list[dict[str, Any]]:
     """The sections for NeMo's classic loader, which stand in comments."""
-    text = (out.with_name("out.prepcli") / FILE_NAME).read_text()
+    text = (out.with_name("out.prepcli") / SECTION_FILE).read_text()
     blocks = re.findall(r"^# train_ds:\n((?:#   .*\n|# +- .*\n)+)", text, flags=re.MULTILINE)
     return [
         yaml.safe_load(re.sub("^# ", "", f"# train_ds:\n{block}", flags=re.MULTILINE))["train_ds"] for block in blocks
@@ -170,7 +172,9 @@ def test_a_shar_set(shard_size: int, tmp_path: Path) -> None:
         }
     }
     (line,) = [
-        line for line in (folder / "out.prepcli" / FILE_NAME).read_text().splitlines() if "With lhotse alone: " in line
+        line
+        for line in (folder / "out.prepcli" / SECTION_FILE).read_text().splitlines()
+        if "With lhotse alone: " in line
     ]
     fields = eval(line.partition("from_shar(fields=")[2].removesuffix(")"), {"glob": glob, "sorted": sorted})
     assert {name: len(paths) for name, paths in fields.items()} == dict.fromkeys(

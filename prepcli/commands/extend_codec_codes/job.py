@@ -163,7 +163,7 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
         if shards != "*":
             fields = self._fields(plan.contents.shards[0], details, shards)
             details |= self._indexed(plan, fields, writer)
-            details["train_ds"] = write_shar_train_ds(writer.workspace, self.command, fields, shards)
+            details["train_ds"] = write_shar_train_ds(writer, self.command, fields, shards)
         return details | self.statistics(markers)
 
     def _fields(self, first: InputShard, codes: Mapping[str, AnyPath], shards: str) -> dict[str, AnyPath]:

@@ -179,9 +179,7 @@ def _key(kind: str, value: object) -> bytes:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_KEY_BYTES).digest() if text else _NO_KEY
 
 
-def _near_audio_keys(
-    markers: Sequence[Marker], order: Indices, writer: UnitWriter
-) -> tuple[NDArray[np.uint64], int]:
+def _near_audio_keys(markers: Sequence[Marker], order: Indices, writer: UnitWriter) -> tuple[NDArray[np.uint64], int]:
     """Compute the `near-audio` keys of all records; returns the keys, and how many records have too little sound.
 
     Records with nearly the same audio have equal keys. Rejected records are not in the count.

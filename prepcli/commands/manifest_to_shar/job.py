@@ -332,7 +332,7 @@ class SharJob(OverRecords[RecordUnit, SharContents], UnitJob[RecordUnit, SharCon
             audio = [TARGET, CONTEXT] if plan.contents.has_context else [TARGET]
             fields = {"cuts": self.cuts_name.format(shards)} | {name: AUDIO_NAME.format(name, shards) for name in audio}
             details = {name: out / pattern for name, pattern in fields.items()}
-            details["train_ds"] = write_shar_train_ds(writer.workspace, self.command, dict(details), shards)
+            details["train_ds"] = write_shar_train_ds(writer, self.command, dict(details), shards)
             if self.options.indexed:
                 details[INDEXED_CONFIG] = indexed_shar_config(fields, out)
         counts = totals(markers)

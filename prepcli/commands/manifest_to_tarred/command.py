@@ -19,13 +19,13 @@ from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.report import Report, format_bytes
 from prepcli.engine.run.run import run_job
 from prepcli.engine.run.starting import revisions_of
+from prepcli.engine.section import is_edited, section_path
 from prepcli.engine.state.plan import PLAN_FORMAT, StoredPlan
 from prepcli.engine.state.work_folder import note_unused, version_of, version_roots
 from prepcli.engine.state.workspace import Workspace, flush_folders, read_document
 from prepcli.errors import UsageError, option, same_command
 from prepcli.formats.names import INDEX_SUFFIX, check_loadable
 from prepcli.formats.tarred import BUCKET, ExistingSet, names_in_config, names_of_version, newest_version, read_existing
-from prepcli.formats.train_ds import main_file, publish_section, restore_section
 from prepcli.jobs.inputs.named import manifests_of
 from prepcli.jobs.row_names import BY_ID
 from prepcli.manifest.index import content_digest
@@ -212,7 +212,7 @@ def undo_concat(options: ManifestToTarred, rank: Rank) -> Report:
 
 def _report_of_removal(folder: Path, base: ExistingSet, removed: str) -> Report:
     """The report of a removal; `base` is the set after it."""
-    out, main = Path(absolute(folder)), main_file(Workspace(folder))
+    out, main = Path(absolute(folder)), section_path(Workspace(folder))
     tars, manifests = names_in_config(base.version, base.num_shards, base.has_shard_manifests)
     outputs = {TARS: str(out / tars), MANIFESTS: str(out / manifests)}
     if main.is_file():
@@ -280,8 +280,6 @@ def _remove(addition: _Addition, names: Sequence[str]) -> list[str]:
     """Remove the files of the addition, and its state in OUT.prepcli; returns notes."""
     workspace = addition.workspace
     notes = []
-    if not restore_section(workspace):
-        notes.append(f"{main_file(workspace)} was changed, and may still name version {addition.version}")
     if addition.commit is None:
         for run in workspace.unfinished_runs():
             shutil.rmtree(run / "units", ignore_errors=True)
@@ -293,6 +291,10 @@ def _remove(addition: _Addition, names: Sequence[str]) -> list[str]:
         with committing(workspace) as lock:
             commits = read_ledger(workspace).commits
             if commits[-1:] == (addition.commit,):  # else another call has removed it
+                if is_edited(workspace, addition.commit):
+                    notes.append(
+                        f"{section_path(workspace)} was changed, and may still name version {addition.version}"
+                    )
                 change(workspace, commits[:-1], lock, names)
     return notes
 
@@ -350,6 +352,4 @@ def _run_addition(job: TarredJob, workspace: Workspace, options: ManifestToTarre
     if any(commit.part == later for commit in read_ledger(workspace).commits):
         refuse_to_change(workspace.out, workspace, options.overwrite, options.retry_rejects)
         return run_job(job, workspace, engine)
-    if options.overwrite and not options.dry_run:
-        restore_section(workspace)
-    return run_job(job, workspace, engine, after=lambda _: publish_section(workspace))
+    return run_job(job, workspace, engine)

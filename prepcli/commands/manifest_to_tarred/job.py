@@ -321,7 +321,7 @@ class TarredJob(RecordJob[TarShard, TarredContents]):
             details |= uneven_after_rejects(plan.contents.layout, self.base, markers)
             if not self.options.only_manifests:  # no loader can read a set without tars
                 details["train_ds"] = write_sections(
-                    writer.workspace, self.command, plan.contents.layout, self.base, markers, details, bins
+                    writer, self.command, plan.contents.layout, self.base, markers, details, bins
                 )
         if num_without := totals(markers)[_NO_TEXT]:
             details[_NO_TEXT] = f"{num_without:,} records; a model that learns to write text needs one for each"

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 
 from prepcli.commands.manifest_to_tarred.layout import TarredLayout
-from prepcli.engine.publishing.publish import Marker
-from prepcli.engine.state.workspace import Workspace
+from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.errors import option
 from prepcli.formats.tarred import ExistingSet, manifest_name
-from prepcli.formats.train_ds import main_file, write_train_ds
+from prepcli.formats.train_ds import write_train_ds
 from prepcli.storage.paths import AnyPath, absolute
 
 TARS = "tarred_audio_filepaths"
@@ -21,7 +20,7 @@ WORKERS = (2, 4, 8)
 
 
 def write_sections(
-    workspace: Workspace,
+    writer: UnitWriter,
     command: str,
     layout: TarredLayout,
     base: ExistingSet | None,
@@ -29,10 +28,10 @@ def write_sections(
     details: Mapping[str, Any],
     bins: Mapping[str, Any],
 ) -> str:
-    """Write `train_ds.yaml` of a run; returns the path of the main `train_ds.yaml` of the output (`main_file`).
+    """Write `train_ds.yaml` of a run; returns its path.
 
     Args:
-        workspace: workspace of the run.
+        writer: writes the files of the final merge.
         command: name of the command.
         layout: the layout with the sets of the run: one, or one per static bucket.
         base: the set to which records are added, if any.
@@ -41,12 +40,11 @@ def write_sections(
         bins: the keys of the config for bucketing.
     """
     name = manifest_name(base.version + 1 if base else 0)
-    whole = [workspace.out / f"{one.folder}{name}" for one in layout.sets]
+    whole = [writer.workspace.out / f"{one.folder}{name}" for one in layout.sets]
     others = _classic_sections(details, whole, uneven_text(shard_counts(layout, base, markers)))
     keys = {name: _value(_paths(details, name)) for name in (TARS, MANIFESTS)}
     keys |= {name: value for name, value in bins.items() if name != "use_lhotse"}
-    write_train_ds(workspace, command, keys, others=others)
-    return str(main_file(workspace))
+    return write_train_ds(writer, command, keys, others=others)
 
 
 def _classic_sections(

@@ -7,7 +7,6 @@ same content.
 """
 
 import contextlib
-import hashlib
 import os
 import stat
 import uuid
@@ -200,26 +199,8 @@ def take_back(workspace: Workspace, files: Mapping[str, PublishedFile]) -> None:
                 path.unlink()
 
 
-def write_editable(workspace: Workspace, name: str, data: bytes) -> Path:
-    """Write a file in OUT.prepcli that users may change, and return its path.
-
-    If users have changed the file that is there, it is moved to `OUT.prepcli/kept/` first.
-    """
-    path, new = workspace.root / name, hashlib.sha256(data).hexdigest()
-    now = sha256_of(path) if path.is_file() else ""
-    if now not in ("", new, *_written(workspace, name)):
-        set_aside(workspace, path, name)
-    workspace.owned.mkdir(exist_ok=True)
-    # The digests are written first: after a kill, the file must not count as changed by users.
-    with atomic_file(_digest_file(workspace, name)) as file:
-        file.write("".join(f"{digest}\n" for digest in (now, new)).encode())
-    with atomic_file(path) as file:
-        file.write(data)
-    return path
-
-
 def remove_editable(workspace: Workspace, name: str) -> None:
-    """Remove a file that `write_editable` has written; if users have changed it, move it to `OUT.prepcli/kept/`."""
+    """Remove a file that 0.3 has written; if users have changed it, move it to `OUT.prepcli/kept/`."""
     path = workspace.root / name
     if path.is_file() and sha256_of(path) in _written(workspace, name):
         path.unlink()
@@ -229,7 +210,7 @@ def remove_editable(workspace: Workspace, name: str) -> None:
 
 
 def _written(workspace: Workspace, name: str) -> list[str]:
-    """The SHA-256 digests that `write_editable` has recorded for the file `name`; empty if it has recorded none.
+    """The SHA-256 digests that 0.3 has recorded for the file `name`; empty if it has recorded none.
 
     If the digest of the file is not among them, a user has changed the file.
     """

@@ -33,7 +33,7 @@ Document = TypeVar("Document")
 
 CLEARED_FILES = ("plan.json", "report.json", "rejects.jsonl")
 EDITABLE_FILES = ("train_ds.yaml",)
-"""The files that users may change (`prepcli.engine.publishing.owned.write_editable`)."""
+"""The files that users may change (`prepcli.engine.section`)."""
 CLEARED_FOLDERS = ("done", "progress", "tmp", "rejects", "parts", "crashes", UNITS_FOLDER)
 """The folders that `--overwrite` removes in OUT.prepcli (`prepcli.engine.state.clearing`)."""
 _MAX_LINKS = 40

@@ -11,14 +11,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from prepcli.engine.publishing.owned import Owned, set_aside, write_editable
+from prepcli.engine.publishing.owned import Owned, set_aside
 from prepcli.engine.publishing.publish import UnitWriter
 from prepcli.engine.publishing.rejects import Budget
 from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.run import run_job
 from prepcli.engine.state import workspace as workspace_module
 from prepcli.engine.state.plan import StoredPlan, Unit
-from prepcli.engine.state.workspace import Workspace, atomic_file, write_json
+from prepcli.engine.state.workspace import Workspace, write_json
 from prepcli.errors import PrepcliError, UsageError
 from tests.conftest import SHORT_CORPUS, read_lines, tree
 from tests.engine.toy import ToyJob
@@ -313,28 +313,6 @@ def test_an_edited_training_config_is_kept(tmp_path: Path) -> None:
     assert tarred(out, "--overwrite", shards=3).code == 0
     assert (tmp_path / "out.prepcli/kept/train_ds.yaml").read_text() == written + "# mine\n"
     assert "0..2" in config.read_text()
-
-
-def test_an_edited_config_is_told_from_one_that_a_killed_run_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The digests of both contents are noted before the file changes, so the old content is still ours after a kill."""
-    workspace, config = Workspace(tmp_path / "out"), tmp_path / "out.prepcli/train_ds.yaml"
-    workspace.prepare()
-    write_editable(workspace, "train_ds.yaml", b"one")
-
-    def killed(path: Path, *arguments: Any, **keywords: Any) -> Any:
-        if path == config:
-            raise KeyboardInterrupt
-        return atomic_file(path, *arguments, **keywords)
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("prepcli.engine.publishing.owned.atomic_file", killed)
-        write_editable(workspace, "train_ds.yaml", b"two")
-    assert config.read_bytes() == b"one"
-    write_editable(workspace, "train_ds.yaml", b"three")
-    assert config.read_bytes() == b"three"
-    assert not (tmp_path / "out.prepcli/kept").exists()
 
 
 def test_the_name_of_a_file_that_is_kept_lasts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -216,7 +216,7 @@ class ParquetJob(ExportJob[ParquetOptions]):
             return {}
         files = [writer.workspace.out / file_name(unit.number) for unit in plan.units]
         entry = parquet_entry(files)
-        section = write_train_ds(writer.workspace, self.command, {"input_cfg": [entry]})
+        section = write_train_ds(writer, self.command, {"input_cfg": [entry]})
         details = {**entry, "manifest_filepath": files, "train_ds": section}
         return details | channels_note(totals(markers)[SEVERAL_CHANNELS], "records")
 
