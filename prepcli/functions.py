@@ -2859,6 +2859,7 @@ def split(
 def status(
     out: str | PathLike[str] | Sequence[str | PathLike[str]],
     *,
+    clean: bool = False,
     work_dir: str | PathLike[str] | None = None,
 ) -> "Statuses":
     """Show the progress of runs: done, missing, rejects, rate, time left, slowest rank, and how to continue.
@@ -2869,6 +2870,8 @@ def status(
 
     Args:
         out: Output directories of other commands.
+        clean: Remove the folders of unfinished runs that the output does not need: all, or all but the newest if no
+            run has finished. A run that is at work stays.
         work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
             ranks share. Default: the current folder.
 

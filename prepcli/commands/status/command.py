@@ -1,9 +1,12 @@
 """Runs `status`: from its options to its report."""
 
 from prepcli.commands.status.options import ShowStatus
-from prepcli.engine.run.status import Status, Statuses, read_status, workspaces_to_show
+from prepcli.engine.cleaning import remove_unfinished
+from prepcli.engine.run.report import format_bytes
+from prepcli.engine.run.status import Status, Statuses, read_status, workspaces_of, workspaces_to_show
 from prepcli.engine.state.work_folder import note_unused
 from prepcli.errors import UsageError
+from prepcli.interface.calls import tell
 from prepcli.storage.paths import AnyPath, StorePath
 
 
@@ -31,12 +34,20 @@ def status(options: ShowStatus) -> Statuses:
     found = Statuses()
     for path in outs:
         try:
+            if options.clean:
+                _clean(path, options)
             found += [read_status(workspace) for workspace in workspaces_to_show(path, options.work_dir)]
         except UsageError:
             if len(outs) == 1 and not options.watch:
                 raise
             found.append(Status(str(path)))
     return found
+
+
+def _clean(path: AnyPath, options: ShowStatus) -> None:
+    removed = [remove_unfinished(workspace) for workspace in workspaces_of(path, options.work_dir)]
+    count, num_bytes = (sum(numbers) for numbers in zip(*removed, strict=True))
+    tell(f"note: {path}: removed {count:,} unfinished run(s), {format_bytes(num_bytes)}")
 
 
 def _named(path: AnyPath) -> AnyPath:

@@ -24,6 +24,13 @@ class ShowStatus:
         Option("Output directories of other commands.", metavar="OUT...", is_argument=True),
     ]
     work_dir: WorkDir = None
+    clean: Annotated[
+        bool,
+        Option(
+            "Remove the folders of unfinished runs that the output does not need: all, or all but the newest if no run "
+            "has finished. A run that is at work stays."
+        ),
+    ] = False
     as_json: Json = False
     watch: Annotated[
         bool,

@@ -17,7 +17,7 @@ from prepcli.engine.ranks.claims import CLAIMS, STAGE_FILE, Stage, owners
 from prepcli.engine.ranks.drafts import units_at_work
 from prepcli.engine.ranks.progress import RankProgress, format_seconds, is_running, read_progress
 from prepcli.engine.ranks.stealing import units_in_hand
-from prepcli.engine.run.report import finished_report, repair_command, repair_line, retry_line
+from prepcli.engine.run.report import finished_report, format_bytes, repair_command, repair_line, retry_line
 from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.stored_units import find_plan, read_units
 from prepcli.engine.state.work_folder import version_roots, work_folder
@@ -60,7 +60,8 @@ class Status(msgspec.Struct):
     `retry_with` is the command that tries rejects again; None if none can be retried. `repair_with` is
     the command that measures wrong durations, as in `Report`. `max_rejects` is the limit from
     `--max-rejects`, in words; `too_many_rejects`: whether the run has more rejects; both are set when the run has
-    finished. `left_out` counts the `rejects` that are not bad data.
+    finished. `left_out` counts the `rejects` that are not bad data. `num_bytes`: the size of the files that
+    an unfinished run has made.
     """
 
     out: str
@@ -89,6 +90,7 @@ class Status(msgspec.Struct):
     stage: str = ""
     stage_done: int = 0
     stage_total: int = 0
+    num_bytes: int = 0
 
     def __str__(self) -> str:
         """The lines that `status` prints for this run."""
@@ -178,7 +180,12 @@ def read_status(workspace: Workspace) -> Status:
         left_out=sum(count for reason, count in rejects.items() if not is_bad(reason, plan.command)),
         max_rejects=report.max_rejects if report is not None else "",
         too_many_rejects=report is not None and report.status == "too_many_rejects",
+        num_bytes=0 if workspace.is_committed else sum(map(_num_bytes, markers)),
     )
+
+
+def _num_bytes(marker: Marker) -> int:
+    return sum(file.num_bytes for file in (*marker.files.values(), *marker.work_files.values()))
 
 
 def _part(workspace: Workspace) -> str:
@@ -394,6 +401,8 @@ def lines_of(status: Status) -> list[str]:
         lines.append(retry_line(status.retry_with, status.rejects))
     if status.repair_with:
         lines.append(repair_line(status.repair_with))
+    if status.num_bytes and status.state == "stopped":
+        lines.append(f"  size     {format_bytes(status.num_bytes)} in {status.out}.prepcli")
     if status.continue_with:
         lines.append(f"  continue with: {printable_command(status.continue_with)}")
     return lines
