@@ -40,6 +40,7 @@ from prepcli.engine.run.starting import (
     check_sample,
     elsewhere,
     made_differently,
+    note_additions,
     note_other_files,
     plan_document,
     refuse_other_command,
@@ -219,6 +220,8 @@ class FolderRun:
                 return _Folder(run)
             before = begun[0] if begun else root / committed.folder if committed and is_same else None
             if before is None:
+                if committed is not None:
+                    self._refuse_other()
                 return _Folder(root / name)  # there are no rejects to try again
             again = self._with_retryable(before)
             if again or before in begun:
@@ -282,6 +285,7 @@ class FolderRun:
         return [unit for unit, marker in self.markers.items() if num_retryable(marker.rejects)]
 
     def _refuse_other(self) -> None:
+        check_sample(self.job, self.plan, self.options.budget)  # missing audio may be why the settings are others
         refuse_to_lose_inputs(self)
         stored = read_document(self.workspace.plan_file, StoredPlan)
         if stored is not None:
@@ -402,6 +406,8 @@ class FolderRun:
             if ledger.of_part(self.part) is not None and (self.options.overwrite or self._plan_of_run().replaces):
                 stock = self._stock()
                 tell_removal(stock, workspace, self.job, run_in_words(workspace))
+                if not self.part:
+                    note_additions(workspace)
                 files = files_of(workspace, ledger.commits)
                 obsolete = [name for name in stock.ours if name not in files]
             change(workspace, ledger.with_commit(commit), lock, obsolete)
