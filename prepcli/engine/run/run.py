@@ -29,6 +29,7 @@ from prepcli.engine.state.plan import FINISH_UNIT, AnyPlan, Unit, max_over_mean,
 from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.work_folder import refuse_state
 from prepcli.engine.state.workspace import Workspace, read_document, write_json
+from prepcli.engine.store_runs import StoreRun
 from prepcli.errors import (
     IncompleteError,
     PrepcliError,
@@ -44,7 +45,7 @@ from prepcli.processes.owner import refresh_listing
 from prepcli.processes.ranks import Rank
 from prepcli.processes.signals import stop_on_signals
 from prepcli.processes.workers import LIFELINE, TICK, exit_when_ready, is_own_rank
-from prepcli.storage.paths import AnyPath, absolute, blocks_of
+from prepcli.storage.paths import AnyPath, StorePath, absolute, blocks_of
 
 After = Callable[[Report], object]
 """Called with the report of a finished run."""
@@ -99,8 +100,10 @@ UNIT_FOLDERS = frozenset({"manifest-to-tarred", "manifest-to-wenet", "score", "e
 
 
 def run_of(job: AnyJob, workspace: Workspace, options: RunOptions) -> "Run | FolderRun":
-    """One rank's run of a job: with unit folders, if the command has moved to them and OUT is not in a store."""
-    if job.command in UNIT_FOLDERS and isinstance(workspace.out, Path):
+    """One rank's run of a job: with unit folders, if the command has moved to them or OUT is in a store."""
+    if isinstance(workspace.out, StorePath):
+        return StoreRun(job, workspace, options)
+    if job.command in UNIT_FOLDERS:
         return FolderRun(job, workspace, options)
     return Run(job, workspace, options)
 

@@ -87,7 +87,7 @@ def _clear_if_asked(run: "Run") -> bool:
         workspace.prepare()
         clear_once(workspace, rank, run.job, run.plan)
         if rank.rank == 0 and workspace.root == workspace.main_root:
-            _note_additions(workspace)
+            note_additions(workspace)
     else:
         clear(workspace, run.job, run.plan, is_asked=False)
     return True
@@ -103,7 +103,7 @@ def _refuse_running(run: "Run") -> None:
         )
 
 
-def _note_additions(workspace: Workspace) -> None:
+def note_additions(workspace: Workspace) -> None:
     """Print a note for each run that added to the output which is now made again, such as its codec codes."""
     for added in workspaces_of(workspace.named, workspace.main_root.parent):
         plan = read_document(added.plan_file, StoredPlan)
