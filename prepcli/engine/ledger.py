@@ -71,10 +71,9 @@ class Ledger(msgspec.Struct, frozen=True):
     begun: Commit | None = None
 
     @property
-    def writing(self) -> str:
-        """The name of the folder of the run that may write objects to a store; empty if there is none."""
-        begun = self.begun if self.pending is None else self.pending.begun
-        return begun.folder if begun is not None else ""
+    def writer(self) -> Commit | None:
+        """The run that may write objects to a store now; None if there is none."""
+        return self.begun if self.pending is None else self.pending.begun
 
     def of_part(self, part: str) -> Commit | None:
         """The commit of a part of the output; None if there is none."""

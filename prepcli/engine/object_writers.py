@@ -107,7 +107,7 @@ class ObjectWriter(FolderWriter):
         """
         ledger = self.workspace.ledger()
         commits = ledger.pending.commits if ledger.pending is not None else ledger.commits
-        if self._digest[:16] in {folder[:16] for folder in (ledger.writing, *(commit.folder for commit in commits))}:
+        if any(commit is not None and commit.digest == self._digest for commit in (*commits, ledger.writer)):
             return
         for name, file in files.items():
             path = self.workspace.out / name

@@ -33,10 +33,13 @@ class Noted(msgspec.Struct, frozen=True):
 
 
 def note(workspace: Workspace, unit: str, files: dict[str, PublishedFile]) -> Path:
-    """Record on disk which objects of a unit are about to appear; returns the path of the note."""
+    """Record on disk which objects of a unit are about to appear; returns the path of the note.
+
+    Its draft is in `tmp/`, with those of all ranks that were killed.
+    """
     path = _folder(workspace) / f"{unit}~{Owner.of_this_process(workspace.rank_id)}~{uuid.uuid4().hex[:8]}.json"
     path.parent.mkdir(exist_ok=True)
-    write_json(path, Noted(files))
+    write_json(path, Noted(files), folder=workspace.tmp)
     return path
 
 
@@ -46,7 +49,7 @@ def retire(workspace: Workspace, unit: str) -> None:
     if document is not None and document.files:
         path = _folder(workspace) / f"{unit}~{_RETIRED}~{uuid.uuid4().hex[:8]}.json"
         path.parent.mkdir(exist_ok=True)
-        write_json(path, document)
+        write_json(path, document, folder=workspace.tmp)
 
 
 def records_of_objects(workspace: Workspace, unit: str = "") -> dict[str, list[PublishedFile]]:

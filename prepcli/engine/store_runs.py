@@ -56,7 +56,7 @@ class StoreRun(FolderRun):
         super()._begin(folder)
         if not self.workspace.is_begun:
             self._become_writer()
-        self.workspace.begin_to_write()
+        self.workspace.writes = True
         self.workspace.found.list_store()  # for the workers, which are forked later
 
     def _check_output(self) -> None:

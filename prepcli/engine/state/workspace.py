@@ -70,7 +70,7 @@ class Workspace:
         self.rank_id = new_rank_id()  # worker processes inherit the id
         self.life = Life(self.root / "claims", self.rank_id)
         self._store_claim: StoreClaim | None = None
-        self._writes = False  # objects: set by `begin_to_write`
+        self.writes = False  # objects, so that `check_claim` checks that no other run writes them now
         self.found = OutputFiles(out)  # for a store: listed before anything is written, and again after `prepare`
         self._lasting: set[Path] = set()  # directories whose own names are flushed to disk
         self._was_there = os.path.exists(self.root)
@@ -105,20 +105,16 @@ class Workspace:
 
     @property
     def is_committed(self) -> bool:
-        """Whether the files of the run are in OUT, as far as they are done.
-
-        Those of unit folders come by a commit; only objects are at once in a store.
-        """
-        return not self.has_unit_folders or self.is_begun or self.run.name in self._committed
-
-    @property
-    def _committed(self) -> set[str]:
-        return {commit.folder for commit in self.ledger().commits}
+        """Whether the files of the run are in OUT, as far as they are done: by a commit, objects also before it."""
+        ledger = self.ledger()
+        commits = (*ledger.commits, ledger.writer)
+        return not self.has_unit_folders or self.run.name in {commit.folder for commit in commits if commit}
 
     @property
     def is_begun(self) -> bool:
         """Whether the run is the one that writes objects to a store, and is not committed yet."""
-        return self.has_unit_folders and self.run.name == self.ledger().writing
+        writer = self.ledger().writer
+        return self.has_unit_folders and writer is not None and self.run.name == writer.folder
 
     @property
     def is_beside_another(self) -> bool:
@@ -128,26 +124,21 @@ class Workspace:
     def _current_run(self) -> Path | None:
         """The folder of the run that made the output or, if there is none, of the newest that has begun to make it."""
         folder, part, ledger = self.ledger_file.parent, part_of(self.root), self.ledger()
-        if ledger.writing:
-            return folder / ledger.writing
-        commit = ledger.of_part(part)
+        commit = ledger.writer or ledger.of_part(part)
         if commit is not None:
             return folder / commit.folder
         is_of_markers = os.path.lexists(self.root / "plan.json")
         return None if is_of_markers else next(iter(self.unfinished_runs()), None)
 
     def unfinished_runs(self) -> list[Path]:
-        """The folders of runs that have begun to make the output, or this part of it.
-
-        The one that writes objects to a store is first, then the newest.
-        """
+        """The folders of unfinished runs of the output, or this part of it: the writer of objects, then the newest."""
         folder, part, ledger = self.ledger_file.parent, part_of(self.root), self.ledger()
-        known = {commit.folder for commit in ledger.commits}
+        known, writer = {commit.folder for commit in ledger.commits}, ledger.writer
         begun = []
         for run in run_folders(folder):
             plan = None if run.name in known else read_document(run / "plan.json", StoredPlan)
             if plan is not None and plan.part == part:
-                begun.append((run.name == ledger.writing, last_change(run / "plan.json"), run))
+                begun.append((writer is not None and run.name == writer.folder, last_change(run / "plan.json"), run))
         return [run for _, _, run in sorted(begun, reverse=True)]
 
     def unit_folder(self, unit: str) -> Path:
@@ -298,8 +289,8 @@ class Workspace:
         """
         if self._store_claim is not None:
             self._store_claim.check()
-        if self._writes and not (self.is_begun or self.run.name in self._committed):
-            raise PrepcliError(self._started_again)
+        if self.writes and not self.is_committed:
+            raise self._replaced()
         if self._claimed is None:
             return
         digest, rank_id, before = self._claimed
@@ -312,18 +303,13 @@ class Workspace:
             if not is_cleared and plan is not None and plan.digest == digest and rank_id in (None, plan.rank_id):
                 self._claimed = (digest, plan.rank_id, now)
                 return
-        raise PrepcliError(self._started_again)
+        raise self._replaced()
 
-    @property
-    def _started_again(self) -> str:
-        return (
+    def _replaced(self) -> PrepcliError:
+        return PrepcliError(
             f"another command has started again in {self.out} ({option('--overwrite')}) during this run, which has "
             "stopped; let one of them run alone"
         )
-
-    def begin_to_write(self) -> None:
-        """From now on, `check_claim` also checks that no other run has become the one that writes objects."""
-        self._writes = True
 
 
 class FileWorkspace(Workspace):
