@@ -22,8 +22,9 @@ from typing import NamedTuple
 import msgspec
 
 from prepcli.engine.earlier import earlier_commits, remove_state
-from prepcli.engine.ledger import LEDGER_FILE, Commit, Ledger, Pending
+from prepcli.engine.ledger import LEDGER_FILE, Commit, Ledger, Pending, run_folders
 from prepcli.engine.lock import Lock, is_left, locked
+from prepcli.engine.objects import remove_objects
 from prepcli.engine.publishing.output_files import PublishedFile
 from prepcli.engine.publishing.owned import has_content, is_as_published, set_aside
 from prepcli.engine.publishing.publish import Marker
@@ -35,7 +36,7 @@ from prepcli.engine.state.workspace import Workspace, children_of, flush_folders
 from prepcli.engine.unit_folders import FILES, UNITS
 from prepcli.errors import PrepcliError, UsageError, naming, same_command
 from prepcli.interface.calls import command_line
-from prepcli.storage.paths import relative
+from prepcli.storage.paths import StorePath, relative
 
 LOCK_FILE = "commit.lock"
 REPLACED = "replaced"
@@ -104,8 +105,14 @@ def committing(workspace: Workspace) -> Iterator[Lock]:
 
 
 def recover(workspace: Workspace) -> list[Commit]:
-    """Complete a change of the output that was interrupted, if there is one; returns the commits that have left."""
+    """Complete a change of the output that was interrupted, if there is one; returns the commits that have left.
+
+    Raises:
+        UsageError: there is one, but the output is in a store, and another state folder holds it now.
+    """
     root, before = workspace.ledger_file.parent, workspace.ledger()
+    if before.pending is not None:
+        workspace.refuse_holder()
     if before.pending is not None or is_left(root / LOCK_FILE):
         with committing(workspace):
             pass
@@ -113,13 +120,24 @@ def recover(workspace: Workspace) -> list[Commit]:
     return [commit for commit in before.commits if commit not in workspace.ledger().commits]
 
 
-def change(workspace: Workspace, commits: tuple[Commit, ...], lock: Lock, obsolete: Collection[str] = ()) -> None:
-    """Change the output to the files of `commits`; `obsolete` as in `Pending`.
+def begin(workspace: Workspace, run: Commit, lock: Lock) -> None:
+    """Note that `run` writes objects to the output, which is in a store."""
+    _write(workspace, msgspec.structs.replace(read_ledger(workspace), begun=run), lock)
+
+
+def change(
+    workspace: Workspace,
+    commits: tuple[Commit, ...],
+    lock: Lock,
+    obsolete: Collection[str] = (),
+    begun: Commit | None = None,
+) -> None:
+    """Change the output to the files of `commits`; `obsolete` and `begun` as in `Pending`.
 
     The caller has the lock, and has called `check` for what is new.
     """
     run_with = f"cd {shlex.quote(os.getcwd())} && {command_line(of_rank=False)}"
-    pending = Pending(commits, tuple(obsolete), run_with=run_with)
+    pending = Pending(commits, tuple(obsolete), run_with=run_with, begun=begun)
     _write(workspace, msgspec.structs.replace(read_ledger(workspace), pending=pending), lock)
     _complete(workspace, lock)
 
@@ -148,9 +166,12 @@ def _complete(workspace: Workspace, lock: Lock) -> None:
     entering = [commit for commit in after if commit not in before]
     heirs = [workspace_of_commit(workspace, commit) for commit in entering]
     if not ledger.pending.is_cleared:
-        for commit in reversed(leaving):
-            _clear(workspace, commit, heirs, lock)
-        _remove(workspace, ledger.pending.obsolete, lock)
+        if isinstance(workspace.out, StorePath):
+            remove_objects(workspace, files_of(workspace, after), ledger.pending.obsolete)
+        else:
+            for commit in reversed(leaving):
+                _clear(workspace, commit, heirs, lock)
+            _remove(workspace, ledger.pending.obsolete, lock)
         for heir in heirs:
             _adopt(heir, lock)
         pending = msgspec.structs.replace(ledger.pending, obsolete=(), is_cleared=True)
@@ -159,11 +180,11 @@ def _complete(workspace: Workspace, lock: Lock) -> None:
         _move(workspace, commit, lock)
     lock.check()
     update_section(workspace, before, after)
-    _discard_runs(workspace, leaving, heirs, after)
+    _discard_runs(workspace, leaving, heirs, (*after, *([ledger.pending.begun] if ledger.pending.begun else [])))
     for heir in heirs:
         _sweep(heir)
     shutil.rmtree(root / REPLACED, ignore_errors=True)
-    _write(workspace, Ledger(after), lock)
+    _write(workspace, Ledger(after, begun=ledger.pending.begun), lock)
 
 
 def _discard_runs(
@@ -177,6 +198,8 @@ def _discard_runs(
             remove_state(run.root)
     names = [*(name for heir in heirs for name in _bases(heir))]
     names += [name for commit in leaving for name in (commit.folder, commit.part)]
+    if isinstance(workspace.out, StorePath):  # a run that has begun, but was not committed
+        names += [run.name for run in run_folders(root)]
     for name in names:
         if name and name not in used:
             discard(workspace, root / name)
@@ -247,13 +270,17 @@ def _adopt(run: Workspace, lock: Lock) -> None:
 
 
 def _move(workspace: Workspace, commit: Commit, lock: Lock) -> None:
-    """Rename the files of an entering run into OUT, those by which readers find the others last."""
-    out, folders = workspace.folder, set()
-    out.mkdir(parents=True, exist_ok=True)
+    """Rename the files of an entering run into OUT, those by which readers find the others last.
+
+    Objects have their names already; only the files for OUT.prepcli are renamed then.
+    """
+    out, folders = workspace.out, set()
+    if isinstance(out, Path):
+        out.mkdir(parents=True, exist_ok=True)
     for unit in units_of(workspace, commit, is_whole=True):
         lock.check()
         files, root = f"{unit.folder / FILES}/", f"{out}/"
-        for name, file in unit.marker.files.items():
+        for name, file in unit.marker.files.items() if isinstance(out, Path) else ():
             if os.path.exists(files + name):  # else it is there already
                 if os.path.lexists(root + name) and not is_ours(out / name, [file]):
                     set_aside(workspace, out / name, name)
@@ -264,7 +291,7 @@ def _move(workspace: Workspace, commit: Commit, lock: Lock) -> None:
                 if name != SECTION_FILE and (unit.folder / name).exists():
                     _rename(unit.folder / name, unit.workspace.root / name)
             workspace.flush([unit.workspace.report_file])
-    workspace.flush(out / folder / "file" for folder in folders)
+    workspace.flush(workspace.folder / folder / "file" for folder in folders)
 
 
 def _rename(source: str | Path, target: str | Path) -> None:

@@ -45,12 +45,14 @@ class Pending(msgspec.Struct, frozen=True):
         obsolete: further files of OUT that are removed: indexes of removed files, which any program may have written.
         is_cleared: whether the files of the commits that leave are removed.
         run_with: the shell command that makes the change; if it was interrupted, the command completes it.
+        begun: as in `Ledger`, after the change.
     """
 
     commits: tuple[Commit, ...]
     obsolete: tuple[str, ...] = ()
     is_cleared: bool = False
     run_with: str = ""
+    begun: Commit | None = None
 
 
 class Ledger(msgspec.Struct, frozen=True):
@@ -59,11 +61,19 @@ class Ledger(msgspec.Struct, frozen=True):
     Attributes:
         commits: the commits of the output, in order: the run that made it, then those that have added to it.
         pending: the change that is under way; None if there is none.
+        begun: for an output in a store, the run that writes objects to it, which is not committed yet. No other run
+            writes there until that run is committed or replaced.
     """
 
     commits: tuple[Commit, ...] = ()
     pending: Pending | None = None
     format: int = LEDGER_FORMAT
+    begun: Commit | None = None
+
+    @property
+    def writer(self) -> Commit | None:
+        """The run that may write objects to a store now; None if there is none."""
+        return self.begun if self.pending is None else self.pending.begun
 
     def of_part(self, part: str) -> Commit | None:
         """The commit of a part of the output; None if there is none."""

@@ -18,15 +18,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from prepcli.engine.commits import (
-    change,
-    check,
-    committing,
-    files_of,
-    is_ours,
-    read_ledger,
-    recover,
-)
+from prepcli.engine.commits import change, check, committing, files_of, is_ours, read_ledger, recover
 from prepcli.engine.ledger import Commit, Ledger, part_of
 from prepcli.engine.publishing.publish import AccountingError, Marker, read_marker
 from prepcli.engine.publishing.rejects import first_if_all_alike, merge_rejects, num_retryable
@@ -59,7 +51,7 @@ from prepcli.interface.calls import tell
 from prepcli.storage.paths import absolute, blocks_of, relative
 
 
-class _Folder(NamedTuple):
+class RunFolder(NamedTuple):
     """The folder of a run, and what it keeps of an earlier one: the folder of that run, and the units to do again."""
 
     path: Path
@@ -73,6 +65,8 @@ class FolderRun:
     Attributes:
         markers: by id, the documents of the units that are known to be done, by this rank or others.
     """
+
+    finish_writer: type[FinishWriter] = FinishWriter
 
     def __init__(self, job: AnyJob, workspace: Workspace, options: RunOptions) -> None:
         self.job, self.workspace, self.options = job, workspace, options
@@ -147,7 +141,7 @@ class FolderRun:
         workspace = self.workspace
         paths = workspace.marker_files() if listed else []
         there = {path.parent.name if workspace.has_unit_folders else path.stem for path in paths} if listed else None
-        found = OutputFiles(workspace.out)
+        found = workspace.found if listed else OutputFiles(workspace.out)
         for unit in self.plan.units:
             if unit.id not in self.markers and (there is None or unit.id in there):
                 marker = read_marker(workspace, unit, self.digest, found)
@@ -195,7 +189,7 @@ class FolderRun:
         self._drafts = frozenset(drafts)
         return units_to_help_with(self.workspace, from_the_ends(left, rank.rank), drafts)
 
-    def _choose(self) -> _Folder | None:
+    def _choose(self) -> RunFolder | None:
         """The folder of this run; None if the output is complete and nothing is to be done again.
 
         Raises:
@@ -217,23 +211,23 @@ class FolderRun:
         if generation is not None:
             run = root / f"{name}.{generation}"
             if options.overwrite or run in begun:
-                return _Folder(run)
+                return RunFolder(run)
             before = begun[0] if begun else root / committed.folder if committed and is_same else None
             if before is None:
                 if committed is not None:
                     self._refuse_other()
-                return _Folder(root / name)  # there are no rejects to try again
+                return RunFolder(root / name)  # there are no rejects to try again
             again = self._with_retryable(before)
             if again or before in begun:
                 base = before.name if self.workspace.has_unit_folders else ""  # parts of 0.3 are not kept
-                return _Folder(run, base, again) if again else _Folder(before)
+                return RunFolder(run, base, again) if again else RunFolder(before)
             return None
         if begun:
-            return _Folder(begun[0])
+            return RunFolder(begun[0])
         if not is_same:
             if committed is not None:
                 self._refuse_other()
-            return _Folder(root / name)
+            return RunFolder(root / name)
         self.load_markers(listed=True)
         self.job.check_done([unit for unit in self.plan.units if unit.id in self.markers], self.workspace)
         missing = [unit.id for unit in self.plan.units if unit.id not in self.markers]
@@ -243,7 +237,7 @@ class FolderRun:
         assert committed is not None
         repaired = hashlib.sha256("\n".join([committed.folder, *missing]).encode()).hexdigest()[:8]
         base = committed.folder if self.workspace.has_unit_folders else ""
-        return _Folder(root / f"{name}.{repaired}", base, missing)
+        return RunFolder(root / f"{name}.{repaired}", base, missing)
 
     def _generation(self) -> str | None:
         """The name of a new generation, the same in all ranks of a launch and all its starts; None to continue."""
@@ -308,7 +302,7 @@ class FolderRun:
             elif not has_units(workspace, stored):
                 write_units(workspace, self.digest, self.plan.units)
 
-    def _begin(self, folder: _Folder) -> None:
+    def _begin(self, folder: RunFolder) -> None:
         """Make the folder of the run and its plan, unless another rank or an earlier start has made them.
 
         Raises:
@@ -388,7 +382,7 @@ class FolderRun:
 
     def _is_complete(self) -> bool:
         report = read_document(self.workspace.report_file, Report)
-        merged = read_marker(self.workspace, FINISH_UNIT, self.digest, OutputFiles(self.workspace.out))
+        merged = read_marker(self.workspace, FINISH_UNIT, self.digest, self.workspace.found)
         return report is not None and report.digest == self.digest and merged is not None
 
     def _commit(self) -> Report:
@@ -453,7 +447,7 @@ class FolderRun:
         markers = [self.markers[unit.id] for unit in plan.units]
         forget(workspace, FINISH_UNIT.id)
         report = self._report()
-        with FinishWriter(workspace, self.digest, markers) as writer:
+        with self.finish_writer(workspace, self.digest, markers) as writer:
             facts = self.job.finish(plan, markers, writer)
             report.outputs = paths_in(facts)
             report.details = facts | report.outputs

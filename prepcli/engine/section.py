@@ -36,11 +36,11 @@ def update_section(workspace: Workspace, before: Sequence[Commit], after: Sequen
     removed = before[-1] if before and before[-1].part and before[-1] not in after else None
     if removed is not None and not is_edited(workspace, removed):
         base = _content(_folder(workspace, removed) / _BEFORE)
-    if not after or after[-1] in before:
+    if after and after[-1] in before:
         _write(path, base)
         return
-    section = _content(_folder(workspace, after[-1]) / SECTION_FILE)
-    if after[-1].part and now != section:
+    section = _content(_folder(workspace, after[-1]) / SECTION_FILE) if after else b""
+    if after and after[-1].part and now != section:
         _write(_folder(workspace, after[-1]) / _BEFORE, base)
     elif now not in (b"", section) and not _is_ours(workspace, now, before):
         set_aside(workspace, path, SECTION_FILE)

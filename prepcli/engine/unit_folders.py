@@ -18,6 +18,7 @@ from pathlib import Path
 
 import msgspec
 
+from prepcli.engine.objects import retire
 from prepcli.engine.publishing.output_files import HashedFile, PublishedFile
 from prepcli.engine.publishing.publish import Marker, UnitWriter, close_all, read_marker
 from prepcli.engine.ranks.drafts import drafts_of_others
@@ -25,7 +26,7 @@ from prepcli.engine.run.unit import Execution
 from prepcli.engine.state.plan import FINISH_UNIT, Unit
 from prepcli.engine.state.workspace import Workspace, flush_folders, write_json
 from prepcli.processes.workers import no_interruption
-from prepcli.storage.paths import AnyPath
+from prepcli.storage.paths import AnyPath, StorePath
 
 FILES = "files"
 UNITS = "units"
@@ -77,14 +78,17 @@ class FolderWriter(UnitWriter):
         self.check_counts()
         for name, data in self._after.items():
             self.open(name).write(data)
-        marker = self.document(close_all(self._files), close_all(self._work_files))
+        return self._appear(self.document(close_all(self._files), close_all(self._work_files)))
+
+    def _appear(self, marker: Marker) -> Marker:
+        """Write the document of the unit, and rename its folder; returns the document of the rank that was first."""
         flush_folders(Path(folder) for folder, _, _ in os.walk(self.folder) if folder != str(self.folder))
         write_json(self.folder / DOCUMENT, marker, folder=self.folder)
         target = self.workspace.run / UNITS / self.unit.id
         try:
             os.rename(self.folder, target)
         except OSError:
-            done = read_marker(self.workspace, self.unit, self._digest)
+            done = read_marker(self.workspace, self.unit, self._digest, self.workspace.found)
             if done is not None:
                 return done  # another rank was faster, with the same bytes
             forget(self.workspace, self.unit.id)  # files of it were lost
@@ -129,10 +133,11 @@ class FolderExecution(Execution):
 
     drafts: frozenset[str] | None = None
     begun: dict[str, Path] = field(default_factory=dict)
+    writers: type[FolderWriter] = FolderWriter
 
     def is_left(self, unit: Unit) -> bool:
         """Whether the unit is to be made here."""
-        if read_marker(self.workspace, unit, self.digest) is not None:
+        if read_marker(self.workspace, unit, self.digest, self.workspace.found) is not None:
             return False
         return self.drafts is None or self.drafts.issuperset(drafts_of_others(self.workspace, unit.id))
 
@@ -146,7 +151,7 @@ class FolderExecution(Execution):
 
     def writer(self, unit: Unit) -> UnitWriter:
         """The writer of a unit."""
-        return FolderWriter(self.workspace, self.digest, unit, self.begun.pop(unit.id, None))
+        return self.writers(self.workspace, self.digest, unit, self.begun.pop(unit.id, None))
 
 
 @contextlib.contextmanager
@@ -163,7 +168,9 @@ def changing(workspace: Workspace, marker: Marker, files: Mapping[str, Published
 
 
 def forget(workspace: Workspace, unit: str) -> None:
-    """Take a unit of this run back: it is done again."""
+    """Take a unit of this run back: it is done again. Its objects in a store still count as ours."""
+    if isinstance(workspace.out, StorePath):
+        retire(workspace, unit)
     with contextlib.suppress(FileNotFoundError):
         gone = workspace.tmp / f"{unit}~{time.time_ns()}"
         os.rename(workspace.run / UNITS / unit, gone)

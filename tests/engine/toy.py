@@ -102,6 +102,5 @@ class ToyJob(UnitJob[ToyUnit, None]):
         whole = writer.open("all.txt")
         for marker in markers:
             path = writer.made(f"list/{marker.unit}.txt")
-            assert isinstance(path, Path)
             whole.write(path.read_bytes())
         return {"merged": len(markers)}

@@ -68,4 +68,4 @@ def test_the_chain_with_two_ranks(
         assert without_dates(tree(made)) == without_dates(tree(here / name))
     assert (work / "context" / CONTEXTS).read_bytes() == (here / "context" / CONTEXTS).read_bytes()
     for records in (f"{bucket.name}_sets_tarred.prepcli", "context.prepcli", f"{bucket.name}_sets_shar.prepcli"):
-        assert len(list((work / records / "progress").glob("rank_*.json"))) == 2
+        assert len(list((work / records).rglob("progress/rank_*.json"))) == 2

@@ -83,10 +83,11 @@ def test_the_requests_of_the_main_process(
     assert [name for name in asked if not name.endswith(("_upload", "put_file"))] == [
         "list_objects",  # the output
         *("put_object", "list_objects", "put_object", "list_objects", "delete_objects"),  # the claim
-        "object_info",  # is it still held when the work begins?
         "list_objects",  # the output again: what others have there is not replaced
+        "object_info",  # is the claim still held?
+        "list_objects",  # are all objects as they were written?
         "fetch_together",  # the manifests of the shards
-        *("object_info",) * 3,  # is the claim still held?
+        *("object_info",) * 2,  # is the claim still held, before the last objects are written, and after that?
     ]
 
 

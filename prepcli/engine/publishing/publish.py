@@ -329,7 +329,8 @@ def read_marker(workspace: Workspace, unit: Unit, digest: str, found: OutputFile
     found = found or OutputFiles(workspace.out)
     try:
         for name, file in marker.files.items():
-            path = workspace.made_file(unit.id, name) if workspace.has_unit_folders else None
+            is_local = workspace.has_unit_folders and isinstance(workspace.out, Path)
+            path = workspace.made_file(unit.id, name) if is_local else None
             if (path.stat().st_size if path is not None else found.size_of(name)) != file.num_bytes:
                 return None
         for name, file in marker.work_files.items():

@@ -157,7 +157,8 @@ def finished_report(workspace: Workspace, digest: str, found: OutputFiles | None
     """
     report = read_document(workspace.report_file, Report)
     merged = read_marker(workspace, FINISH_UNIT, digest, found)
-    return report if report is not None and report.digest == digest and merged is not None else None
+    is_ours = report is not None and report.digest == digest and merged is not None
+    return report if is_ours and not workspace.is_begun else None
 
 
 def set_verdict(report: Report, budget: Budget, settings: Mapping[str, Any]) -> None:

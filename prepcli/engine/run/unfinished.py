@@ -55,7 +55,8 @@ def refuse_unfinished_run(workspace: Workspace) -> None:
     if plan.format != PLAN_FORMAT or not has_units(workspace, plan):
         return  # nothing shows which files there should be
     units = published_units(workspace, plan)
-    if units.num_marked < units.num_units or report is None or report.digest != plan.digest:
+    is_reported = report is not None and report.digest == plan.digest and not workspace.is_begun
+    if units.num_marked < units.num_units or not is_reported:
         raise UsageError(f"{workspace.named} is not finished{_progress(read_status(workspace), units)}")
     if units.missing is not None:
         command = printable_command(plan.run_again(workspace.named))

@@ -70,12 +70,13 @@ class Workspace:
         self.rank_id = new_rank_id()  # worker processes inherit the id
         self.life = Life(self.root / "claims", self.rank_id)
         self._store_claim: StoreClaim | None = None
+        self.writes = False  # objects, so that `check_claim` checks that no other run writes them now
         self.found = OutputFiles(out)  # for a store: listed before anything is written, and again after `prepare`
         self._lasting: set[Path] = set()  # directories whose own names are flushed to disk
         self._was_there = os.path.exists(self.root)
         # the digest of our plan, the rank that wrote it, and the state of the plan's file when it was read
         self._claimed: tuple[str, str | None, FileState] | None = None
-        self.enter(self._current_run() or self.root)
+        self.enter_current()
 
     def enter(self, run: Path) -> None:
         """Take `run` as the folder with the plan, the units and the progress of the run."""
@@ -89,6 +90,10 @@ class Workspace:
             self._base, self._again = copy(self), frozenset(plan.again)
             self._base.enter(run.with_name(plan.base))
 
+    def enter_current(self) -> None:
+        """Take the folder of the run that made the output or writes to it; if there is none, of the newest."""
+        self.enter(self._current_run() or self.root)
+
     @property
     def has_unit_folders(self) -> bool:
         """Whether each unit of the run has a folder; else the units have markers in `done/`."""
@@ -100,8 +105,16 @@ class Workspace:
 
     @property
     def is_committed(self) -> bool:
-        """Whether the files of the run are in OUT, as far as they are done; those of unit folders come by a commit."""
-        return not self.has_unit_folders or self.run.name in {commit.folder for commit in self.ledger().commits}
+        """Whether the files of the run are in OUT, as far as they are done: by a commit, objects also before it."""
+        ledger = self.ledger()
+        commits = (*ledger.commits, ledger.writer)
+        return not self.has_unit_folders or self.run.name in {commit.folder for commit in commits if commit}
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether the run is the one that writes objects to a store, and is not committed yet."""
+        writer = self.ledger().writer
+        return self.has_unit_folders and writer is not None and self.run.name == writer.folder
 
     @property
     def is_beside_another(self) -> bool:
@@ -110,23 +123,23 @@ class Workspace:
 
     def _current_run(self) -> Path | None:
         """The folder of the run that made the output or, if there is none, of the newest that has begun to make it."""
-        folder, part = self.ledger_file.parent, part_of(self.root)
-        commit = self.ledger().of_part(part)
+        folder, part, ledger = self.ledger_file.parent, part_of(self.root), self.ledger()
+        commit = ledger.writer or ledger.of_part(part)
         if commit is not None:
             return folder / commit.folder
         is_of_markers = os.path.lexists(self.root / "plan.json")
         return None if is_of_markers else next(iter(self.unfinished_runs()), None)
 
     def unfinished_runs(self) -> list[Path]:
-        """The folders of runs that have begun to make the output, or this part of it; the newest first."""
-        folder, part = self.ledger_file.parent, part_of(self.root)
-        known = {commit.folder for commit in self.ledger().commits}
+        """The folders of unfinished runs of the output, or this part of it: the writer of objects, then the newest."""
+        folder, part, ledger = self.ledger_file.parent, part_of(self.root), self.ledger()
+        known, writer = {commit.folder for commit in ledger.commits}, ledger.writer
         begun = []
         for run in run_folders(folder):
             plan = None if run.name in known else read_document(run / "plan.json", StoredPlan)
             if plan is not None and plan.part == part:
-                begun.append((last_change(run / "plan.json"), run))
-        return [run for _, run in sorted(begun, reverse=True)]
+                begun.append((writer is not None and run.name == writer.folder, last_change(run / "plan.json"), run))
+        return [run for _, _, run in sorted(begun, reverse=True)]
 
     def unit_folder(self, unit: str) -> Path:
         """The folder of a unit that is done: in the folder of the run or, if it was kept, of the run before."""
@@ -276,6 +289,8 @@ class Workspace:
         """
         if self._store_claim is not None:
             self._store_claim.check()
+        if self.writes and not self.is_committed:
+            raise self._replaced()
         if self._claimed is None:
             return
         digest, rank_id, before = self._claimed
@@ -288,7 +303,10 @@ class Workspace:
             if not is_cleared and plan is not None and plan.digest == digest and rank_id in (None, plan.rank_id):
                 self._claimed = (digest, plan.rank_id, now)
                 return
-        raise PrepcliError(
+        raise self._replaced()
+
+    def _replaced(self) -> PrepcliError:
+        return PrepcliError(
             f"another command has started again in {self.out} ({option('--overwrite')}) during this run, which has "
             "stopped; let one of them run alone"
         )
