@@ -26,14 +26,13 @@ from prepcli.engine.ledger import LEDGER_FILE, Commit, Ledger, Pending, run_fold
 from prepcli.engine.lock import Lock, is_left, locked
 from prepcli.engine.objects import remove_objects
 from prepcli.engine.publishing.output_files import PublishedFile
-from prepcli.engine.publishing.owned import has_content, is_as_published, set_aside
-from prepcli.engine.publishing.publish import Marker
+from prepcli.engine.publishing.publish import FILES, UNITS, Marker
+from prepcli.engine.publishing.recorded import has_content, is_as_published, set_aside
 from prepcli.engine.section import SECTION_FILE, update_section
 from prepcli.engine.state.in_the_way import refuse_names_that_are_one
 from prepcli.engine.state.plan import FINISH_UNIT, StoredPlan
 from prepcli.engine.state.stored_units import has_units, read_units
 from prepcli.engine.state.workspace import Workspace, children_of, flush_folders, read_document, write_json
-from prepcli.engine.unit_folders import FILES, UNITS
 from prepcli.errors import PrepcliError, UsageError, naming, same_command
 from prepcli.interface.calls import command_line
 from prepcli.storage.paths import StorePath, relative
@@ -282,8 +281,8 @@ def _move(workspace: Workspace, commit: Commit, lock: Lock) -> None:
         files, root = f"{unit.folder / FILES}/", f"{out}/"
         for name, file in unit.marker.files.items() if isinstance(out, Path) else ():
             if os.path.exists(files + name):  # else it is there already
-                if os.path.lexists(root + name) and not is_ours(out / name, [file]):
-                    set_aside(workspace, out / name, name)
+                if os.path.lexists(root + name) and not is_ours(Path(root + name), [file]):
+                    set_aside(workspace, Path(root + name), name)
                 _rename(files + name, root + name)
                 folders.add(os.path.dirname(name))
         if unit.marker.unit == FINISH_UNIT.id:

@@ -11,9 +11,8 @@ import msgspec
 
 from prepcli.engine.objects import is_as_recorded, note, records_of_objects
 from prepcli.engine.publishing.output_files import OutputFile, PublishedFile, UploadedFile
-from prepcli.engine.publishing.owned import is_as_published, set_aside
-from prepcli.engine.publishing.publish import OBJECTS_AT_ONCE, Marker, close_all, read_marker
-from prepcli.engine.unit_folders import FinishWriter, FolderWriter
+from prepcli.engine.publishing.publish import FinishWriter, Marker, UnitWriter, close_all, read_marker
+from prepcli.engine.publishing.recorded import is_as_published, set_aside
 from prepcli.errors import PrepcliError, UsageError, same_command
 from prepcli.processes.workers import is_worker, no_interruption
 from prepcli.storage import client
@@ -21,8 +20,11 @@ from prepcli.storage.access import call
 from prepcli.storage.addresses import ObjectInfo
 from prepcli.storage.paths import StorePath
 
+OBJECTS_AT_ONCE = 8
+"""Number of objects of a unit that are sent to a store, or completed there, at the same time."""
 
-class ObjectWriter(FolderWriter):
+
+class ObjectWriter(UnitWriter):
     """Writes the objects and the folder of a unit (see `UnitWriter` for its use)."""
 
     def open(self, name: str) -> OutputFile:

@@ -15,7 +15,7 @@ import msgspec
 
 from prepcli.engine.ledger import run_folders
 from prepcli.engine.publishing.output_files import PublishedFile
-from prepcli.engine.publishing.owned import has_content, is_as_published
+from prepcli.engine.publishing.recorded import has_content, is_as_published
 from prepcli.engine.state.workspace import Workspace, read_document, write_json
 from prepcli.processes.owner import Owner, owner_of, refresh_listing
 from prepcli.storage.addresses import ObjectInfo

@@ -20,7 +20,7 @@ import msgspec
 
 from prepcli.engine.commits import change, check, committing, files_of, is_ours, read_ledger, recover
 from prepcli.engine.ledger import Commit, Ledger, part_of
-from prepcli.engine.publishing.publish import AccountingError, Marker, read_marker
+from prepcli.engine.publishing.publish import AccountingError, FinishWriter, Marker, forget, read_marker
 from prepcli.engine.publishing.rejects import first_if_all_alike, merge_rejects, num_retryable
 from prepcli.engine.ranks.drafts import drafts_of_others, from_the_ends, units_to_help_with
 from prepcli.engine.ranks.progress import RankProgress, note_late_rank, progress_file
@@ -39,13 +39,13 @@ from prepcli.engine.run.starting import (
     refuse_to_lose_inputs,
     warn_if_running,
 )
-from prepcli.engine.state.clearing import Stock, check_stock, run_in_words, tell_removal
+from prepcli.engine.run.unit import Execution
 from prepcli.engine.state.in_the_way import refuse_directories
 from prepcli.engine.state.plan import FINISH_UNIT, AnyPlan, StoredPlan, Unit, pack, plan_digest
+from prepcli.engine.state.stock import Stock, check_stock, run_in_words, tell_removal
 from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.stored_units import has_units, write_units
 from prepcli.engine.state.workspace import Workspace, publish_json_once, read_document, write_json
-from prepcli.engine.unit_folders import FinishWriter, FolderExecution, forget
 from prepcli.errors import PrepcliError, UsageError, option, same_command, wrong_path
 from prepcli.interface.calls import tell
 from prepcli.storage.paths import absolute, blocks_of, relative
@@ -160,9 +160,9 @@ class FolderRun:
         return self.options.steal and rank.world_size > 1 and rank.launch_id is not None and self.job.claims_units
 
     @property
-    def execution_of(self) -> Callable[..., FolderExecution]:
+    def execution_of(self) -> Callable[..., Execution]:
         """Makes the environment of the units that this rank makes next."""
-        return partial(FolderExecution, drafts=self._drafts)
+        return partial(Execution, drafts=self._drafts)
 
     def are_done(self, units: Sequence[Unit]) -> bool:
         """Whether ranks help each other, and all of `units` are done."""
@@ -371,7 +371,7 @@ class FolderRun:
             elif os.path.lexists(path):
                 changed.append(name)
         parts = {relative(path, workspace.out) for path in found.matching(self.job.output_patterns(self.plan))}
-        return Stock(list(ours), changed, sorted(parts.difference(ours)), [])
+        return Stock(list(ours), changed, sorted(parts.difference(ours)))
 
     def _is_committed(self) -> bool:
         with contextlib.suppress(OSError, PrepcliError):

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from prepcli.engine.ledger import Commit
-from prepcli.engine.publishing.owned import set_aside
+from prepcli.engine.publishing.publish import UNITS
+from prepcli.engine.publishing.recorded import set_aside
 from prepcli.engine.state.plan import FINISH_UNIT
 from prepcli.engine.state.workspace import Workspace, atomic_file
-from prepcli.engine.unit_folders import UNITS
 
 SECTION_FILE = "train_ds.yaml"
 _BEFORE = "train_ds_before.yaml"

@@ -19,11 +19,11 @@ from prepcli.engine.publishing.publish import Marker
 from prepcli.engine.ranks.progress import running_here
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.starting import elsewhere, note_additions, note_other_files, refuse_to_lose_inputs
+from prepcli.engine.run.unit import Execution
 from prepcli.engine.runs import FolderRun, RunFolder
-from prepcli.engine.state.clearing import Stock, check_stock, run_in_words, tell_removal
+from prepcli.engine.state.stock import Stock, check_stock, run_in_words, tell_removal
 from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.workspace import write_json
-from prepcli.engine.unit_folders import FolderExecution
 from prepcli.errors import UsageError, option
 from prepcli.storage import client
 from prepcli.storage.access import call
@@ -37,9 +37,9 @@ class StoreRun(FolderRun):
     finish_writer = ObjectFinishWriter
 
     @property
-    def execution_of(self) -> Callable[..., FolderExecution]:
+    def execution_of(self) -> Callable[..., Execution]:
         """As in `FolderRun`."""
-        return partial(FolderExecution, drafts=self._drafts, writers=ObjectWriter)
+        return partial(Execution, drafts=self._drafts, writers=ObjectWriter)
 
     @property
     def _others(self) -> list[Commit]:
@@ -101,7 +101,7 @@ class StoreRun(FolderRun):
             elif state is not None:
                 changed.append(name)
         parts = {relative(path, workspace.out) for path in found.matching(self.job.output_patterns(self.plan))}
-        return Stock(list(ours), changed, sorted(parts.difference(ours)), [])
+        return Stock(list(ours), changed, sorted(parts.difference(ours)))
 
     def _become_writer(self) -> None:
         """Note in `owner.json` that this run writes objects; if it replaces other runs, remove their objects first.

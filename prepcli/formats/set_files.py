@@ -3,7 +3,7 @@
 import contextlib
 from pathlib import Path
 
-from prepcli.engine.publishing.owned import Owned
+from prepcli.engine.commits import files_of, read_ledger
 from prepcli.engine.run.status import workspaces_of
 from prepcli.engine.state.work_folder import work_folder
 from prepcli.errors import UsageError, option
@@ -36,6 +36,8 @@ def _set_with(file: Path) -> Path | None:
 
 def _is_published(file: Path, place: Path) -> bool:
     for workspace in workspaces_of(place):
-        if file.is_relative_to(workspace.folder) and str(file.relative_to(workspace.folder)) in Owned(workspace).files:
-            return True
+        if file.is_relative_to(workspace.folder):
+            files = files_of(workspace, read_ledger(workspace).commits)
+            if str(file.relative_to(workspace.folder)) in files:
+                return True
     return False

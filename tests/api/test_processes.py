@@ -53,7 +53,7 @@ def test_a_run_from_python_that_was_killed_is_continued_by_the_command_of_status
     call = CALL.format(manifest="manifest.json", out=str(out), more="shuffle=True, shard_manifests=False")
     code = (
         "import os, signal, prepcli\n"
-        "from prepcli.engine.unit_folders import FolderWriter\n"
+        "from prepcli.engine.publishing.publish import FolderWriter\n"
         "publish = FolderWriter.publish\n"
         "def kill(self):\n"
         "    marker = publish(self)\n"

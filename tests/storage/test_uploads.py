@@ -6,7 +6,7 @@ import pytest
 from xxhash import xxh3_128
 
 from prepcli.engine.publishing.output_files import PublishedFile
-from prepcli.engine.publishing.owned import Noted, note
+from prepcli.engine.publishing.recorded import Noted, note
 from prepcli.engine.publishing.rejects import Budget
 from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.run import run_job

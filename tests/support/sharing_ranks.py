@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from prepcli.engine.publishing.publish import UnitWriter
-from prepcli.engine.unit_folders import FolderWriter
+from prepcli.engine.publishing.publish import FolderWriter
 from prepcli.manifest import index as index_module
 from prepcli.manifest import scan, shared_index
 from prepcli.planning import arrays

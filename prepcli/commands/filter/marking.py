@@ -19,15 +19,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from prepcli.engine.commits import is_ours
 from prepcli.engine.publishing.hashes import hash_of
 from prepcli.engine.publishing.output_files import HashedFile, PublishedFile
-from prepcli.engine.publishing.owned import Owned, mark, note
-from prepcli.engine.publishing.publish import Marker
+from prepcli.engine.publishing.publish import Marker, changing
 from prepcli.engine.run.status import workspaces_of
 from prepcli.engine.run.unfinished import refuse_unfinished
 from prepcli.engine.state.work_folder import is_changing
 from prepcli.engine.state.workspace import Workspace, flush_folders, read_document, write_json
-from prepcli.engine.unit_folders import changing
 from prepcli.errors import UsageError, naming
 from prepcli.formats.folders import listing
 from prepcli.formats.indexes import INDEX_SUFFIX, index_beside, make_index
@@ -158,16 +157,14 @@ def _marked(path: str, reasons: Reasons) -> Iterator[bytes]:
 class _Unit(NamedTuple):
     """A unit whose files are published.
 
-    `workspace`: the workspace of the run that made it; `name`: the name of its marker; `own`: shows whether a file is
-    from that run.
+    `workspace`: the workspace of the run that made it; `name`: the name of the unit.
     """
 
     workspace: Workspace
     name: str
-    own: Owned
 
     def marker(self) -> Marker | None:
-        """The marker in which the unit has recorded its files."""
+        """The document in which the unit has recorded its files."""
         return read_document(self.workspace.marker_file(self.name), Marker)
 
 
@@ -175,11 +172,10 @@ def _units(folder: Path) -> dict[str, _Unit]:
     """The unit that made each published file of a set, by the name of the file relative to `folder`."""
     units: dict[str, _Unit] = {}
     for workspace in workspaces_of(folder):
-        own = Owned(workspace)
         for path in workspace.marker_files():
             marker = read_document(path, Marker)
             if marker is not None:
-                units.update(dict.fromkeys(marker.files, _Unit(workspace, marker.unit, own)))
+                units.update(dict.fromkeys(marker.files, _Unit(workspace, marker.unit)))
     return units
 
 
@@ -205,7 +201,9 @@ def _rewrite(path: Path, name: str, lines: Iterator[bytes], unit: _Unit | None) 
     state, index = path.stat(), Path(str(index_beside(path)))
     if not state.st_mode & 0o222:
         raise UsageError(f"{path} is write-protected, and the marks would be written into it")
-    marker = unit.marker() if unit is not None and unit.own.fits(path, name, state) else None
+    marker = unit.marker() if unit is not None else None
+    if marker is not None and not is_ours(path, [marker.files[name], *marker.earlier.get(name, ())]):
+        marker = None
     drafts = {path: HashedFile(_draft(path), path)}
     try:
         with naming(path):
@@ -244,14 +242,8 @@ def _recorded(unit: _Unit | None, marker: Marker | None, files: Mapping[str, Pub
     if unit is None or marker is None:
         yield
         return
-    if unit.workspace.has_unit_folders:
-        with changing(unit.workspace, marker, files):
-            yield
-        return
-    marker = msgspec.structs.replace(marker, files={**marker.files, **files})
-    noted = note(unit.workspace, unit.name, marker, unit.workspace.root)
-    yield
-    mark(unit.workspace, unit.name, marker, marker.files, noted, unit.workspace.root)
+    with changing(unit.workspace, marker, files):
+        yield
 
 
 def _draft(path: Path) -> Path:

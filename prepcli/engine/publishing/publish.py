@@ -1,5 +1,15 @@
-"""Publishes a unit: each file appears complete under its final name, then the marker shows that the unit is done."""
+"""A unit is a folder: made under `tmp/`, it appears by one rename, so it is done or it is not.
 
+    <run>/units/<unit>/files/     the files that the commit moves to OUT
+    <run>/units/<unit>/parts/     files for the final merge
+    <run>/units/<unit>/rejects/   its rejects
+    <run>/units/<unit>/unit.json  its counts, and the size and hash of each file
+
+Making a unit twice is harmless: the second rename fails, and the bytes are the same.
+"""
+
+import contextlib
+import os
 import shutil
 import time
 from collections import Counter
@@ -10,14 +20,14 @@ from typing import TypeVar
 
 import msgspec
 
+from prepcli.engine.objects import retire
 from prepcli.engine.publishing.output_files import HashedFile, OutputFile, PublishedFile, UploadedFile
-from prepcli.engine.publishing.owned import make_way, mark, note, take_back
 from prepcli.engine.publishing.rejects import Origin, reject_line
-from prepcli.engine.state.plan import Unit
+from prepcli.engine.state.plan import FINISH_UNIT, Unit
 from prepcli.engine.state.store_output import OutputFiles
-from prepcli.engine.state.workspace import Workspace, read_document
-from prepcli.errors import PrepcliError, RecordRejected, RejectReason
-from prepcli.processes.workers import is_worker, no_interruption
+from prepcli.engine.state.workspace import Workspace, flush_folders, read_document, write_json
+from prepcli.errors import RecordRejected, RejectReason
+from prepcli.processes.workers import no_interruption
 from prepcli.storage.paths import AnyPath, StorePath, blocks_of
 from prepcli.version import __version__
 
@@ -26,14 +36,15 @@ MANY_FILES = 16
 
 Measured with 64 files of 400 kB: flushing in parallel takes a third of the time.
 """
-OBJECTS_AT_ONCE = 8
-"""Number of objects of a unit that are sent to a store, or completed there, at the same time."""
+FILES = "files"
+UNITS = "units"
+DOCUMENT = "unit.json"
 
 Item = TypeVar("Item")
 
 
 class Marker(msgspec.Struct, frozen=True):
-    """The content of `done/<unit>.json`, which shows that a unit is done.
+    """The document of a unit, `unit.json`, which shows that it is done.
 
     `digest` is the digest of the plan; `rejects` has the number of rejects by reason, `seconds` the seconds of audio
     written. The names in `files` are relative to OUT, those in `work_files` to OUT.prepcli. `extra` has further counts
@@ -69,10 +80,9 @@ class AccountingError(Exception):
 class UnitWriter:
     """Collects one unit's files and rejects in a temporary directory, and publishes them.
 
-    Files are published in the order in which they were opened; in a store, all but the last one may appear at the same
-    time. So open the file by which readers find a shard (its manifest, its cuts) last. Files added with `add_after`
-    follow, and then the marker. Without the marker the unit is done again; leaving the context without `publish`
-    removes all files. `folder` is the temporary directory.
+    The commit moves files to OUT in the order in which they were opened; in a store, all but the last one may appear at
+    the same time. So open the file by which readers find a shard (its manifest, its cuts) last. Files added with
+    `add_after` follow. Leaving the context without `publish` removes all files. `folder` is the temporary directory.
 
     Examples:
         with UnitWriter(workspace, digest, unit) as writer:
@@ -93,22 +103,33 @@ class UnitWriter:
         self._work_files: dict[str, HashedFile] = {}
         self._rejects: Counter[str] = Counter()
         self._reject_file: HashedFile | None = None
+        self._folders = {str(self.folder)}  # those that are made
         self.records_out = 0
         self.seconds = 0.0
         self.extra: Counter[str] = Counter()
         self.notes: list[str] = []
 
     def open(self, name: str) -> OutputFile:
-        """Open a new file that will become `OUT/name`."""
-        target = self.workspace.out / name
-        file: OutputFile
+        """Open a new file that the commit will move to `OUT/name`."""
         with no_interruption():
-            if isinstance(target, StorePath):
-                file = UploadedFile(str(target))
-            else:
-                file = HashedFile(self.folder / f"{len(self._files)}.out", target)
-            self._files[name] = file
+            file = self._files[name] = HashedFile(self._place(f"{FILES}/{name}"))
         return file
+
+    def _place(self, name: str) -> Path:
+        """The path of a new file in the folder of the unit, whose parent is made.
+
+        The folder of the unit itself is not made again: another rank removes it after the commit.
+        """
+        path = f"{self.folder}/{name}"
+        missing, parent = [], os.path.dirname(path)
+        while parent not in self._folders:
+            missing.append(parent)
+            parent = os.path.dirname(parent)
+        for folder in reversed(missing):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(folder)
+            self._folders.add(folder)
+        return Path(path)
 
     def add(self, name: str, data: bytes) -> None:
         """Add a whole file that will become `OUT/name`; for units with many small files."""
@@ -126,9 +147,8 @@ class UnitWriter:
         self._after[name] = data
 
     def open_part(self, name: str) -> HashedFile:
-        """Open a new file that will become `OUT.prepcli/name`, such as lines to merge when all units are done."""
-        draft = self.folder / f"{len(self._work_files)}.part"
-        file = self._work_files[name] = HashedFile(draft, self.workspace.root / name)
+        """Open a new file for the final merge, or in the final merge a file that the commit moves to OUT.prepcli."""
+        file = self._work_files[name] = HashedFile(self._place(name))
         return file
 
     def part(self, name: str) -> Path:
@@ -231,70 +251,32 @@ class UnitWriter:
         )
 
     def publish(self) -> Marker:
-        """Flush the files to disk and rename them into place, then write the marker; returns the marker.
-
-        Before the first rename, the marker is on disk as a note (see `owned`); before the note becomes the marker, the
-        files' names are on disk. If a power failure loses the marker, the unit is done again.
+        """Flush the files to disk, write the document of the unit, and rename its folder; returns the document.
 
         Raises:
             AccountingError: the unit's records do not add up.
-            UsageError: a foreign file is in the way.
-            OSError: the disk is full, a rename was refused, ...; no marker is written then.
-            PrepcliError: another command has cleared the output, or the claim on it in a store was removed.
+            OSError: the disk is full, a rename was refused, ...; the unit is not done then.
         """
         self.check_counts()
-        files, work_files = close_all(self._files), close_all(self._work_files)
         for name, data in self._after.items():
             self.open(name).write(data)
-        files |= close_all({name: self._files[name] for name in self._after})
-        self.workspace.check_claim()
-        files = make_way(self.workspace, self.unit.id, files)
-        marker = self.document(files, work_files)
-        noted = note(self.workspace, self.unit.id, marker, self.folder) if files else None
-        published = self._publish_all(files)
-        for file in self._work_files.values():
-            file.publish()
-        out, root = self.workspace.out, self.workspace.root
-        own = [out / name for name, file in files.items() if not file.foreign] if isinstance(out, Path) else []
-        self.workspace.flush([*own, *(root / name for name in work_files)])  # a store needs no flush
-        if noted is not None:
-            try:
-                self.workspace.check_claim()
-            except PrepcliError:
-                # On a file system, the other command has moved the drafts away, and removes the files recorded before.
-                if isinstance(self.workspace.out, StorePath):
-                    take_back(self.workspace, published)
-                    noted.unlink()
-                raise
-        if published != files:
-            noted, marker = None, msgspec.structs.replace(marker, files=published)
-        mark(self.workspace, self.unit.id, marker, files, noted, self.folder)
+        return self._appear(self.document(close_all(self._files), close_all(self._work_files)))
+
+    def _appear(self, marker: Marker) -> Marker:
+        """Write the document of the unit, and rename its folder; returns the document of the rank that was first."""
+        flush_folders(Path(folder) for folder, _, _ in os.walk(self.folder) if folder != str(self.folder))
+        write_json(self.folder / DOCUMENT, marker, folder=self.folder)
+        target = self.workspace.run / UNITS / self.unit.id
+        try:
+            os.rename(self.folder, target)
+        except OSError:
+            done = read_marker(self.workspace, self.unit, self._digest, self.workspace.found)
+            if done is not None:
+                return done  # another rank was faster, with the same bytes
+            forget(self.workspace, self.unit.id)  # files of it were lost
+            os.rename(self.folder, target)
+        flush_folders([target.parent])
         return marker
-
-    def _publish_all(self, files: Mapping[str, PublishedFile]) -> dict[str, PublishedFile]:
-        """Publish the files whose records are not `foreign`, in the order that `UnitWriter` describes.
-
-        Returns the records of all files. The records of objects that were published to a store have ETags.
-        """
-        own = [name for name, file in files.items() if not file.foreign]
-        names, after = [name for name in own if name not in self._after], [name for name in own if name in self._after]
-        self.workspace.found.remove(after)  # those of an earlier run do not match the files of this run
-        published = dict(files)
-        for together in (names[:-1], names[-1:], after):
-            for name, etag in self._publish(together):
-                published[name] = msgspec.structs.replace(published[name], etag=etag)
-        return published
-
-    def _publish(self, names: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """Publish the files `names`; yields the name and the ETag of each, "" for the ETag of a local file.
-
-        Files are published one by one. Only a worker that writes to a store publishes several at once.
-        """
-        if len(names) < 2 or not (is_worker() and isinstance(self.workspace.out, StorePath)):
-            yield from ((name, self._files[name].publish()) for name in names)
-            return
-        with ThreadPoolExecutor(min(len(names), OBJECTS_AT_ONCE)) as pool:
-            yield from zip(names, pool.map(lambda name: self._files[name].publish(), names), strict=True)
 
     def __enter__(self) -> "UnitWriter":
         return self
@@ -304,6 +286,32 @@ class UnitWriter:
             for file in (*self._files.values(), *self._work_files.values()):
                 file.discard()
             shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class FinishWriter(UnitWriter):
+    """Writes the files that join what the units have made; finds these by name."""
+
+    def __init__(self, workspace: Workspace, digest: str, markers: Sequence[Marker]) -> None:
+        super().__init__(workspace, digest, FINISH_UNIT)
+        self._markers = markers
+        self._places: dict[str, str] = {}
+
+    def part(self, name: str) -> Path:
+        """The path of a file that a unit has made for the final merge.
+
+        For a file that no unit has made, it is the path of a missing file, for a job that asks before it reads.
+        """
+        return self.workspace.part_file(self._unit_of(name), name)
+
+    def made(self, name: str) -> AnyPath:
+        """The path under which a file that a unit has made can be read now."""
+        return self.workspace.made_file(self._unit_of(name), name)
+
+    def _unit_of(self, name: str) -> str:
+        if not self._places:
+            for marker in self._markers:
+                self._places.update(dict.fromkeys((*marker.files, *marker.work_files), marker.unit))
+        return self._places.get(name, FINISH_UNIT.id)
 
 
 def close_all(files: Mapping[str, OutputFile | HashedFile]) -> dict[str, PublishedFile]:
@@ -340,3 +348,26 @@ def read_marker(workspace: Workspace, unit: Unit, digest: str, found: OutputFile
     except OSError:
         return None
     return marker
+
+
+@contextlib.contextmanager
+def changing(workspace: Workspace, marker: Marker, files: Mapping[str, PublishedFile]) -> Iterator[None]:
+    """Record that files of a finished unit are replaced in OUT within the context; `files` are their new records.
+
+    Until the end of the context, the files count as ours in both states.
+    """
+    path, after = workspace.marker_file(marker.unit), {**marker.files, **files}
+    earlier = {name: [marker.files[name], *marker.earlier.get(name, ())] for name in files}
+    write_json(path, msgspec.structs.replace(marker, files=after, earlier=earlier))
+    yield
+    write_json(path, msgspec.structs.replace(marker, files=after, earlier={}))
+
+
+def forget(workspace: Workspace, unit: str) -> None:
+    """Take a unit of this run back: it is done again. Its objects in a store still count as ours."""
+    if isinstance(workspace.out, StorePath):
+        retire(workspace, unit)
+    with contextlib.suppress(FileNotFoundError):
+        gone = workspace.tmp / f"{unit}~{time.time_ns()}"
+        os.rename(workspace.run / UNITS / unit, gone)
+        shutil.rmtree(gone, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Divides units among the ranks of a launch, and starts rank processes on this machine."""
+"""Starts rank processes on this machine."""
 
 import contextlib
 import os
@@ -7,17 +7,14 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
 from prepcli.engine.run.crashes import MAX_CRASHES
-from prepcli.engine.run.job import AnyJob
-from prepcli.engine.state.clearing import clear
-from prepcli.engine.state.plan import AnyPlan, Unit, pack
 from prepcli.engine.state.store_output import check_writing
-from prepcli.engine.state.workspace import Workspace, publish_json_once
-from prepcli.errors import IncompleteError, UsageError, called_from_python, option
+from prepcli.engine.state.workspace import Workspace
+from prepcli.errors import UsageError, called_from_python
 from prepcli.interface.calls import tell
 from prepcli.processes.pools import CRASHES
 from prepcli.processes.ranks import Rank
@@ -29,70 +26,6 @@ _ROOT = str(Path(__file__).parents[3])
 _RUN = "import sys; sys.path[:] = [*filter(None, sys.path), {root!r}]; from prepcli.__main__ import main; main()"
 """The code of a rank process. It runs this prepcli, and imports nothing from the current folder, which may have a file
 `typer.py` (`python -P` does the same, but only from Python 3.11 on)."""
-
-
-def shares(
-    workspace: Workspace,
-    rank: Rank,
-    units: Sequence[Unit],
-    missing: Sequence[Unit],
-    is_done: Callable[[Unit], bool],
-) -> list[list[Unit]]:
-    """The share of each rank of this launch, by the number of the rank; it may have units that are done already.
-
-    Ranks may start minutes apart and then find different units missing, but all must divide the same list. With a
-    launch id, the first rank stores its list of missing units, and all ranks of the launch divide this list. Without a
-    launch id, ranks divide all units. In both cases a rank then skips the units of its share that are done. A rank
-    without others takes all `missing` units.
-
-    `missing`: the units whose markers were not found in a folder listing. On a network file system, a listing may be
-    old, so some of these units may be done. `is_done` opens the marker of a unit to find out.
-
-    Raises:
-        UsageError: the launch id was used before.
-        IncompleteError: the stored list is damaged.
-    """
-    if rank.world_size == 1:
-        return pack(missing, 1)
-    if rank.launch_id is None:
-        return pack(units, rank.world_size)
-    agreed_file = _agreed_file(workspace, rank)
-    found = publish_json_once(agreed_file, [unit.id for unit in missing], list[str])
-    if found is None:
-        raise IncompleteError(f"{agreed_file} is damaged; start again with another {option('--launch-id')}")
-    agreed = set(found)
-    if not all(unit.id in agreed or is_done(unit) for unit in missing):
-        # Within a launch, the list of missing units can only shrink.
-        raise UsageError(f"the launch id {rank.launch_id} was used before on {workspace.out}; give a new one")
-    return pack([unit for unit in units if unit.id in agreed], rank.world_size)
-
-
-def _agreed_file(workspace: Workspace, rank: Rank) -> Path:
-    return workspace.launches / f"{rank.launch_id}-of-{rank.world_size}.json"
-
-
-def has_agreed(workspace: Workspace, rank: Rank) -> bool:
-    """Whether a rank of this launch has stored the list of missing units (`shares`); False for a single rank."""
-    return rank.world_size > 1 and _agreed_file(workspace, rank).exists()
-
-
-def has_done(workspace: Workspace, rank: Rank, what: str) -> bool:
-    """Whether an earlier start of this job has done the action `what` (`overwrite` or `retry`).
-
-    Each action is done only once per job. A file that `note_done` has made shows that it was done: the first start may
-    have ended before. A job without an id has no such file: at each restart, the action counts as done.
-    """
-    return rank.restarts > 0 and (rank.job_id is None or _done_file(workspace, rank.job_id, what).exists())
-
-
-def note_done(workspace: Workspace, rank: Rank, what: str) -> None:
-    """Record for later starts of the same job that this start has done the action `what` (`has_done`)."""
-    if rank.job_id is not None:
-        _done_file(workspace, rank.job_id, what).touch()
-
-
-def _done_file(workspace: Workspace, job_id: str, what: str) -> Path:
-    return workspace.launches / f"{job_id}.{what}"
 
 
 def check_writable(workspace: Workspace) -> None:
@@ -113,38 +46,6 @@ def check_writable(workspace: Workspace) -> None:
         if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
             why = "permission denied" if nearest.is_dir() else f"{nearest} is a file"
             raise UsageError(f"cannot write to {directory}: {why}; choose another output directory")
-
-
-def has_begun_to_clear(workspace: Workspace, rank: Rank) -> bool:
-    """Whether a rank of this launch has begun to empty the output; False for a single rank."""
-    return rank.world_size > 1 and _clearing_ranks(workspace, rank).exists()
-
-
-def _clearing_ranks(workspace: Workspace, rank: Rank) -> Path:
-    return _agreed_file(workspace, rank).with_suffix(".clear")
-
-
-def clear_once(workspace: Workspace, rank: Rank, job: AnyJob, plan: AnyPlan) -> None:
-    """Start again: one rank of a launch empties the output; the others wait for it.
-
-    Raises:
-        UsageError: this rank of the launch has run before, so another launch has the same id; also raised by `clear`.
-    """
-    cleared = None
-    if rank.world_size > 1:
-        ranks = _clearing_ranks(workspace, rank)
-        ranks.mkdir(parents=True, exist_ok=True)
-        cleared = ranks.with_suffix(".cleared")
-        try:
-            (ranks / f"rank_{rank.rank}").touch(exist_ok=False)
-        except FileExistsError:
-            raise UsageError(
-                f"the launch id {rank.launch_id} was used before with {option('--overwrite')} on {workspace.out}, "
-                f"which is therefore not cleared again: give all ranks a new {option('--launch-id')} to start again, "
-                f"or leave {option('--overwrite')} out to continue"
-            ) from None
-    clear(workspace, job, plan, cleared)
-    note_done(workspace, rank, "overwrite")
 
 
 def spawn_ranks(

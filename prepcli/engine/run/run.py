@@ -14,8 +14,8 @@ from prepcli.engine.run.job import AnyJob, RunOptions
 from prepcli.engine.run.report import Report, too_many
 from prepcli.engine.run.starting import check_sample
 from prepcli.engine.runs import FolderRun
-from prepcli.engine.state.clearing import clear_refused
 from prepcli.engine.state.plan import AnyPlan, max_over_mean, pack
+from prepcli.engine.state.stock import clear_refused
 from prepcli.engine.state.work_folder import refuse_state
 from prepcli.engine.state.workspace import Workspace
 from prepcli.engine.store_runs import StoreRun

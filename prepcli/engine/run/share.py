@@ -1,4 +1,4 @@
-"""Does the share of a rank: its own units, then units that other ranks have not begun."""
+"""Makes the share of a rank: its own units, then those of other ranks that are missing."""
 
 import contextlib
 import time
@@ -10,7 +10,6 @@ import msgspec
 from prepcli.engine.publishing.publish import Marker, read_marker
 from prepcli.engine.publishing.rejects import Budget
 from prepcli.engine.ranks.progress import RankProgress, Reporter, SharedCounter, new_progress
-from prepcli.engine.ranks.stealing import Crew
 from prepcli.engine.run.crashes import survive_crashes
 from prepcli.engine.state.plan import Unit
 from prepcli.errors import PrepcliError, RejectReason, option, same_command
@@ -18,15 +17,14 @@ from prepcli.processes.signals import InterruptedBySignal
 from prepcli.processes.workers import TICK
 
 if TYPE_CHECKING:
-    from prepcli.engine.run.run import Run
     from prepcli.engine.runs import FolderRun
 
 MIN_RECORDS = 50
 """Minimum number of records before a run stops because more than half of their audio is missing."""
 
 
-def do_share(run: "Run | FolderRun", units: Sequence[Unit], crew: Crew | None = None) -> None:
-    """Do `units`; with a `crew`, then also units of other ranks, until all units of the plan are done.
+def do_share(run: "FolderRun", units: Sequence[Unit]) -> None:
+    """Make `units`, then those of other ranks that this one makes as well (`units_of_others`).
 
     The marker of each finished unit is added to `run.markers`.
 
@@ -53,10 +51,9 @@ def do_share(run: "Run | FolderRun", units: Sequence[Unit], crew: Crew | None = 
         lookout.look()
 
     watch = MissingAudioWatch(run, options.budget, plan.records_in)
-    claims = crew.claims if crew else None
 
     def execute(some: Sequence[Unit]) -> None:
-        execution = run.execution_of(workspace, run.digest, options.num_workers, counter, tick, claims)
+        execution = run.execution_of(workspace, run.digest, options.num_workers, counter, tick)
         job.prepare()
         attempts = survive_crashes(workspace, some, lambda left: job.execute(plan, left, execution), job.shared_notes)
         with lookout.watching(some), contextlib.closing(attempts) as done:
@@ -79,18 +76,6 @@ def do_share(run: "Run | FolderRun", units: Sequence[Unit], crew: Crew | None = 
             execute(units)
         while others := run.units_of_others():
             execute(others)
-        while crew is not None:
-            # Other ranks do the rest of this share, and units taken from others are done.
-            own.units_total, own.records_total, own.seconds_total = own.units_done, own.records_done, own.seconds_done
-            run.load_markers()
-            if len(markers) == len(plan.units):
-                break
-            free = crew.takeable(markers)
-            if free:
-                execute(free)
-            else:
-                time.sleep(TICK)
-            tick()
         state = "done"
     except BaseException as error:
         if isinstance(error, Exception) and run.is_over():
@@ -120,7 +105,7 @@ class _DoneByOthersError(Exception):
 class _Lookout:
     """Ends the work for units of which none is left, because other ranks have made them meanwhile."""
 
-    def __init__(self, run: "Run | FolderRun") -> None:
+    def __init__(self, run: "FolderRun") -> None:
         self._run = run
         self._units: Sequence[Unit] = ()
         self._since: float | None = None
@@ -150,7 +135,7 @@ class MissingAudioError(PrepcliError):
 class MissingAudioWatch:
     """Watches the rejects of a run's units, and stops a run whose audio is mostly missing."""
 
-    def __init__(self, run: "Run | FolderRun", budget: Budget, records_in: int) -> None:
+    def __init__(self, run: "FolderRun", budget: Budget, records_in: int) -> None:
         self._run, self._workspace = run, run.workspace
         self._budget = budget
         self._records_in = records_in

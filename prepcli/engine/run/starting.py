@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from prepcli.engine.ledger import is_run_folder
 from prepcli.engine.publishing.rejects import Budget
-from prepcli.engine.ranks.launch import clear_once, has_begun_to_clear, has_done
-from prepcli.engine.ranks.progress import is_running_elsewhere, running_here
+from prepcli.engine.ranks.progress import is_running_elsewhere
 from prepcli.engine.run.job import AnyJob, RunOptions
 from prepcli.engine.run.status import workspaces_of
-from prepcli.engine.state.clearing import MAX_LISTED, Stock, check_stock, clear, is_being_cleared, take_stock
 from prepcli.engine.state.plan import PLAN_FORMAT, AnyPlan, StoredPlan, differences
-from prepcli.engine.state.stored_units import has_units, write_units
+from prepcli.engine.state.stock import MAX_LISTED, Stock
+from prepcli.engine.state.stored_units import write_units
 from prepcli.engine.state.workspace import CLEARED_FILES, CLEARED_FOLDERS, EDITABLE_FILES, Workspace, read_document
 from prepcli.errors import RejectReason, UsageError, option
 from prepcli.interface.calls import command_line, revisions, tell
@@ -23,36 +22,7 @@ from prepcli.storage.input_files import check_unchanged, same_file
 from prepcli.storage.paths import AnyPath, StorePath, absolute, real_path
 
 if TYPE_CHECKING:
-    from prepcli.engine.run.run import Run
     from prepcli.engine.runs import FolderRun
-
-
-def claim_output(run: "Run") -> None:
-    """Store the plan of `run`, or check that a stored plan is the same; with `--overwrite`, clear the output first.
-
-    Raises:
-        UsageError: the output belongs to another run, or an input would be lost.
-    """
-    workspace = run.workspace
-    has_cleared = _clear_if_asked(run)
-    if has_cleared:
-        run.markers.clear()  # the markers name files that were just removed
-    plan = read_document(workspace.plan_file, StoredPlan)
-    if plan is None:
-        _refuse_foreign(run)
-        if not has_cleared:
-            note_other_files(run)
-        run.job.prepare()
-        workspace.prepare()
-        workspace.life.beat()  # the folder for signs of life may be new
-        plan = workspace.claim(plan_document(run))
-    if plan is not None and plan.digest != run.digest:
-        raise UsageError(made_differently(run, plan))
-    workspace.prepare()
-    if plan is not None and not has_units(workspace, plan):  # the units were removed
-        write_units(workspace, run.digest, run.plan.units)
-    workspace.hold(run.digest)
-    workspace.found.list_store()
 
 
 def refuse_other_command(job: AnyJob, workspace: Workspace, options: RunOptions) -> None:
@@ -62,44 +32,6 @@ def refuse_other_command(job: AnyJob, workspace: Workspace, options: RunOptions)
         raise UsageError(
             f"{workspace.named} was made differently: by {stored.command}, not {job.command}. Choose "
             f"{elsewhere(job, workspace)}, or move {workspace.named} and {workspace.root} away first"
-        )
-
-
-def _clear_if_asked(run: "Run") -> bool:
-    """Clear the output if `--overwrite` asks for it, or if a clearing was interrupted; returns whether it did so."""
-    options, rank, workspace = run.options, run.options.rank, run.workspace
-    is_asked = options.overwrite
-    if is_asked and has_done(workspace, rank, "overwrite"):
-        tell(f"requeued ({rank.restarts} times): continuing; {option('--overwrite')} applied to the first start only")
-        is_asked = False
-    if not (is_asked or is_being_cleared(workspace, run.job.command)):
-        refuse_to_lose_inputs(run)
-        return False
-    if is_asked and rank.world_size > 1 and rank.launch_id is None:
-        raise UsageError(
-            f"{option('--overwrite')} with several ranks needs {option('--launch-id')}, the same for all of them"
-        )
-    if is_asked and rank.world_size == 1:  # of a launch, the rank that has cleared may be at work already
-        _refuse_running(run)
-    _check_restart(run)
-    if is_asked:
-        run.job.prepare()
-        workspace.prepare()
-        clear_once(workspace, rank, run.job, run.plan)
-        if rank.rank == 0 and workspace.root == workspace.main_root:
-            note_additions(workspace)
-    else:
-        clear(workspace, run.job, run.plan, is_asked=False)
-    return True
-
-
-def _refuse_running(run: "Run") -> None:
-    """Raise `UsageError` if a process that is known to run on this machine does units of the output."""
-    other = running_here(run.workspace)
-    if other is not None:
-        raise UsageError(
-            f"rank {other.rank} is at work on {run.workspace.named} (process {other.pid}), and {option('--overwrite')} "
-            f"would take its files away; stop it first, or choose {elsewhere(run.job, run.workspace)}"
         )
 
 
@@ -114,28 +46,7 @@ def note_additions(workspace: Workspace) -> None:
             )
 
 
-def _refuse_foreign(run: "Run") -> None:
-    """Raise `UsageError` if OUT has files that an earlier run has, or may have, written. Called if no plan is stored.
-
-    If markers of the same plan are there, this does nothing: the output belongs to this run.
-    """
-    workspace = run.workspace
-    stock = take_stock(workspace, run.job, run.plan)
-    if not (stock.ours or stock.mistakable):
-        return
-    run.load_markers(listed=True)  # markers of this plan show that the output is its own
-    if run.markers or read_document(workspace.plan_file, StoredPlan) is not None:  # another process has just begun
-        return
-    workspace.refuse_holder()
-    check_stock(stock, workspace, run.job)
-    raise UsageError(
-        f"{workspace.out} holds {len(stock.ours):,} file(s) of an earlier run, such as {stock.ours[0]}, but "
-        f"{workspace.plan_file} is not there; choose {elsewhere(run.job, workspace)}, or give "
-        f"{option('--overwrite')} to remove them"
-    )
-
-
-def made_differently(run: "Run | FolderRun", stored: StoredPlan) -> str:
+def made_differently(run: "FolderRun", stored: StoredPlan) -> str:
     """The message for an output that was made in another way, according to its plan `stored`."""
     place = elsewhere(run.job, run.workspace)
     if not run.options.overwrite:
@@ -143,8 +54,6 @@ def made_differently(run: "Run | FolderRun", stored: StoredPlan) -> str:
         earlier = {file.get("sha256") for file in stored.inputs}
         add = run.job.adding if earlier.isdisjoint(file.sha256 for file in run.plan.inputs) else ""
         advice = f"{add}Choose {place}, or give {option('--overwrite')} to start again{kept and f' ({kept})'}"
-    elif has_done(run.workspace, run.options.rank, "overwrite"):
-        advice = f"Choose {place}, or start a new job, whose first start will clear this one"
     else:
         advice = (
             "Another command, or another rank of this launch, has just begun there: let that finish, choose "
@@ -159,7 +68,7 @@ def elsewhere(job: AnyJob, workspace: Workspace) -> str:
     return job.elsewhere or ("another file" if workspace.named != workspace.out else "another directory")
 
 
-def warn_if_running(run: "Run | FolderRun") -> None:
+def warn_if_running(run: "FolderRun") -> None:
     """Print a note if another process is at work as the same rank."""
     rank = run.options.rank
     other = is_running_elsewhere(run.workspace, rank)
@@ -180,8 +89,7 @@ def revisions_of(workspace: Workspace, options: RunOptions) -> Mapping[str, str]
     if options.overwrite:
         launch = rank.job_id or rank.launch_id
         begun = [run for run in begun if launch and run.name.endswith(f".{launch}")]
-        has_begun = begun or has_done(workspace, rank, "overwrite") or has_begun_to_clear(workspace, rank)
-        if not has_begun:
+        if not begun:
             return {}
     plan = read_document(begun[0] / "plan.json" if begun else workspace.plan_file, StoredPlan)
     return {} if plan is None else plan.revisions
@@ -202,7 +110,7 @@ def check_sample(job: AnyJob, plan: AnyPlan, budget: Budget) -> None:
             raise UsageError(message)
 
 
-def note_other_files(run: "Run | FolderRun") -> None:
+def note_other_files(run: "FolderRun") -> None:
     """Print a note that existing files in OUT are kept; called when a run begins, before anything is written."""
     workspace = run.workspace
     adds_to_another = workspace.root != workspace.main_root  # such as the codes of a codec
@@ -217,26 +125,7 @@ def note_other_files(run: "Run | FolderRun") -> None:
         )
 
 
-def _check_restart(run: "Run") -> None:
-    """Check, before any removal, that a job may remove the files that earlier runs have written.
-
-    Raises:
-        UsageError: an input is among the files; `check_stock` refuses; or another state folder holds the output.
-    """
-    workspace, rank = run.workspace, run.options.rank
-    if has_begun_to_clear(workspace, rank):
-        return
-    workspace.refuse_holder()
-    try:
-        stock = take_stock(workspace, run.job, run.plan)
-        refuse_to_lose_inputs(run, stock)
-        check_stock(stock, workspace, run.job)
-    except UsageError:
-        if not has_begun_to_clear(workspace, rank):  # otherwise files are already being removed
-            raise
-
-
-def plan_document(run: "Run | FolderRun") -> StoredPlan:
+def plan_document(run: "FolderRun") -> StoredPlan:
     """Return the content of `plan.json` for the run that begins now, and write the file with the units of the plan."""
     plan, workspace = run.plan, run.workspace
     return StoredPlan(
@@ -273,7 +162,7 @@ class _Place(NamedTuple):
     num_links: int
 
 
-def refuse_to_lose_inputs(run: "Run | FolderRun", removed: Stock | None = None) -> None:
+def refuse_to_lose_inputs(run: "FolderRun", removed: Stock | None = None) -> None:
     """Check, before any change, that no input is among the files that the run would replace or remove.
 
     `removed`: the files that are about to be removed; None if the run only writes.

@@ -16,7 +16,6 @@ from prepcli.engine.publishing.rejects import commonest, is_asked_for, is_bad, i
 from prepcli.engine.ranks.claims import CLAIMS, STAGE_FILE, Stage, owners
 from prepcli.engine.ranks.drafts import units_at_work
 from prepcli.engine.ranks.progress import RankProgress, format_seconds, is_running, read_progress
-from prepcli.engine.ranks.stealing import units_in_hand
 from prepcli.engine.run.report import finished_report, format_bytes, repair_command, repair_line, retry_line
 from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.stored_units import find_plan, read_units
@@ -231,10 +230,7 @@ def _newest_launch(ranks: list[RankProgress]) -> list[RankProgress]:
 def _rank_rows(workspace: Workspace, ranks: list[RankProgress], running: Collection[int]) -> list[RankStatus]:
     by_number = {rank.rank: rank for rank in ranks}
     world_size = max((rank.world_size for rank in ranks), default=0)
-    if workspace.has_unit_folders:
-        in_hand = units_at_work(workspace, ranks)
-    else:
-        in_hand = units_in_hand(workspace.root, ranks[0].launch_id, world_size) if ranks else {}
+    in_hand = units_at_work(workspace, ranks)
     rows = []
     for number in range(world_size):
         rank = by_number.get(number)

@@ -1,13 +1,14 @@
-"""Does a unit, in a worker process or in the rank itself: claims it, has its files written, and publishes them."""
+"""Makes a unit, in a worker process or in the rank itself, unless another rank has made it."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from prepcli.engine.publishing.publish import Marker, UnitWriter, read_marker
-from prepcli.engine.ranks.claims import Claims
+from prepcli.engine.ranks.drafts import drafts_of_others
 from prepcli.engine.ranks.progress import SharedCounter
 from prepcli.engine.run.crashes import with_notes
 from prepcli.engine.state.plan import Unit, UnitT
@@ -22,10 +23,11 @@ Advance = Callable[[int, float], None]
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """The environment in which units are done, here or in workers: the workspace, the claims, and the progress.
+    """The environment in which units are made, here or in workers: the workspace, and the progress.
 
     `tick` must be called a few times a second, to show progress; `counter` adds up records and seconds done in any
-    process. With `claims`, other ranks may do the same units: each unit must be claimed when it begins.
+    process. A unit is left out if another rank has made it meanwhile. If ranks help each other, it is also left out if
+    another rank has begun it meanwhile: `drafts` are the temporary folders that were known when the units were chosen.
     """
 
     workspace: Workspace
@@ -33,7 +35,9 @@ class Execution:
     num_workers: int
     counter: SharedCounter
     tick: Callable[[], None]
-    claims: Claims | None = None
+    drafts: frozenset[str] | None = None
+    begun: dict[str, Path] = field(default_factory=dict)
+    writers: type[UnitWriter] = UnitWriter
 
     def advance(self, records: int, seconds: float) -> None:
         """Count records and seconds of audio as done, in the counter of all processes of this rank; show progress."""
@@ -41,42 +45,28 @@ class Execution:
         self.tick()
 
     def is_left(self, unit: Unit) -> bool:
-        """Whether this rank may take the unit: no other rank that is alive has claimed it, and it is not done.
-
-        True for every unit if there are no claims.
-        """
-        return self.claims is None or (
-            self.claims.is_free(unit.id) and read_marker(self.workspace, unit, self.digest) is None
-        )
+        """Whether the unit is to be made here."""
+        if read_marker(self.workspace, unit, self.digest, self.workspace.found) is not None:
+            return False
+        return self.drafts is None or self.drafts.issuperset(drafts_of_others(self.workspace, unit.id))
 
     def claim(self, unit: Unit) -> bool:
-        """Claim a unit before it begins; False if another rank does it, or has done it."""
-        if self.claims is None:
-            return True
-        if not self.claims.take(unit.id):
+        """Begin a unit, for other ranks to see; False if it is left out."""
+        if not self.is_left(unit):
             return False
-        if read_marker(self.workspace, unit, self.digest) is None:
-            return True
-        self.claims.release(unit.id)  # the claim of a published unit was given back
-        return False
-
-    def writer(self, unit: Unit) -> UnitWriter:
-        """The writer of a unit."""
-        return UnitWriter(self.workspace, self.digest, unit)
+        if unit.id not in self.begun:
+            self.begun[unit.id] = self.workspace.make_tmp(unit.id)
+        return True
 
     def do_unit(self, unit: Unit, write: Callable[[UnitWriter], object]) -> Marker:
-        """Do a claimed unit: `write` writes its files and counts its records, then it is published; returns its marker.
+        """Make a unit: `write` writes its files and counts its records; returns its document.
 
-        The claim is given back in any case. If `write` fails, nothing of the unit is published.
+        If `write` fails, nothing of the unit appears.
         """
-        try:
-            with self.writer(unit) as writer:
-                write(writer)
-                writer.notes += take_notes()
-                return writer.publish()
-        finally:
-            if self.claims is not None:
-                self.claims.release(unit.id)
+        with self.writers(self.workspace, self.digest, unit, self.begun.pop(unit.id, None)) as writer:
+            write(writer)
+            writer.notes += take_notes()
+            return writer.publish()
 
 
 Process = Callable[[UnitT, UnitWriter, Advance], None]

@@ -26,7 +26,6 @@ from prepcli.errors import FAULTS_OF_THE_MACHINE, PrepcliError, UsageError, cann
 from prepcli.interface.calls import tell
 from prepcli.processes.owner import DELETE_SECONDS, Life, Owner, last_change, new_rank_id, owner_of
 from prepcli.processes.ranks import Rank
-from prepcli.storage.input_files import FileState, state_of
 from prepcli.storage.paths import AnyPath, StorePath
 
 Document = TypeVar("Document")
@@ -35,7 +34,7 @@ CLEARED_FILES = ("plan.json", "report.json", "rejects.jsonl")
 EDITABLE_FILES = ("train_ds.yaml",)
 """The files that users may change (`prepcli.engine.section`)."""
 CLEARED_FOLDERS = ("done", "progress", "tmp", "rejects", "parts", "crashes", UNITS_FOLDER)
-"""The folders that `--overwrite` removes in OUT.prepcli (`prepcli.engine.state.clearing`)."""
+"""The folders that `--overwrite` removes in OUT.prepcli (`prepcli.engine.state.stock`)."""
 _MAX_LINKS = 40
 """Number of links after which Linux refuses a path."""
 
@@ -61,10 +60,8 @@ class Workspace:
         self.ledger_file = state_root(self.root) / LEDGER_FILE
         self.rejects_file = self.root / "rejects.jsonl"
         self.report_file = self.root / "report.json"
-        self.clearing_file = self.root / "clearing.json"  # see `prepcli.engine.state.clearing`
         self.claim_file = self.root / "claim.json"  # see `prepcli.engine.state.store_claim`
-        self.owned = self.root / "owned"
-        self.launches, self.index = self.root / "launches", self.root / "index"
+        self.index = self.root / "index"
         self.spool = self.root / "spool" if spools else None
         self.rank, self.verify_inputs = Rank(), False  # the run sets both
         self.rank_id = new_rank_id()  # worker processes inherit the id
@@ -74,8 +71,6 @@ class Workspace:
         self.found = OutputFiles(out)  # for a store: listed before anything is written, and again after `prepare`
         self._lasting: set[Path] = set()  # directories whose own names are flushed to disk
         self._was_there = os.path.exists(self.root)
-        # the digest of our plan, the rank that wrote it, and the state of the plan's file when it was read
-        self._claimed: tuple[str, str | None, FileState] | None = None
         self.enter_current()
 
     def enter(self, run: Path) -> None:
@@ -185,8 +180,7 @@ class Workspace:
         if self._store_claim is None:
             self.found.list_store()
         devices: dict[Path, int] = {}
-        units = (self.run / "units",) if self.has_unit_folders else (self.done, self.launches)
-        for directory in (*local, self.root, *units, self.progress, self.tmp):
+        for directory in (*local, self.root, self.run / "units", self.progress, self.tmp):
             try:
                 devices[directory] = while_others_remove(partial(device_of_new_file, directory))
             except OSError as error:
@@ -269,18 +263,6 @@ class Workspace:
         of_rank = ((entry, owner) for entry in children_of(self.tmp) if (owner := owner_of(entry)))
         return [entry for entry, owner in of_rank if owner.rank_id == self.rank_id and owner.pid in pids]
 
-    def claim(self, plan: StoredPlan) -> StoredPlan | None:
-        """Publish the plan unless there is one; returns the stored plan, or None if it was removed since.
-
-        If several processes start at once, exactly one is first.
-        """
-        return publish_json_once(self.plan_file, plan, StoredPlan)
-
-    def hold(self, digest: str) -> None:
-        """Call `check_claim`. From now on it also checks that the stored plan has the digest `digest`, and stays."""
-        self._claimed = (digest, None, FileState(0, 0))  # no file has this state, so the plan is read
-        self.check_claim()
-
     def check_claim(self) -> None:
         """Check that the stored plan is still the plan of this run; cheap, called before anything is published.
 
@@ -291,19 +273,6 @@ class Workspace:
             self._store_claim.check()
         if self.writes and not self.is_committed:
             raise self._replaced()
-        if self._claimed is None:
-            return
-        digest, rank_id, before = self._claimed
-        with contextlib.suppress(FileNotFoundError):
-            if state_of(self.plan_file) == before:
-                return
-            # While another command clears, a late rank of this run may have written the plan again.
-            is_cleared = read_document(self.clearing_file, dict[str, Any]) is not None
-            now, plan = state_of(self.plan_file), read_document(self.plan_file, StoredPlan)
-            if not is_cleared and plan is not None and plan.digest == digest and rank_id in (None, plan.rank_id):
-                self._claimed = (digest, plan.rank_id, now)
-                return
-        raise self._replaced()
 
     def _replaced(self) -> PrepcliError:
         return PrepcliError(
