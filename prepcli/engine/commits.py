@@ -23,7 +23,7 @@ import msgspec
 
 from prepcli.engine.earlier import earlier_commits, remove_state
 from prepcli.engine.ledger import LEDGER_FILE, Commit, Ledger, Pending, run_folders
-from prepcli.engine.lock import Lock, is_left, locked
+from prepcli.engine.lock import LOCK_FILE, Lock, is_left, locked
 from prepcli.engine.objects import remove_objects
 from prepcli.engine.publishing.output_files import PublishedFile
 from prepcli.engine.publishing.publish import FILES, UNITS, Marker
@@ -37,7 +37,6 @@ from prepcli.errors import PrepcliError, UsageError, naming, same_command
 from prepcli.interface.calls import command_line
 from prepcli.storage.paths import StorePath, relative
 
-LOCK_FILE = "commit.lock"
 REPLACED = "replaced"
 """The folder in OUT.prepcli to which the folders of earlier runs are renamed before they are removed."""
 
@@ -98,7 +97,7 @@ def units_of(workspace: Workspace, commit: Commit, is_whole: bool = False) -> It
 @contextlib.contextmanager
 def committing(workspace: Workspace) -> Iterator[Lock]:
     """Hold the lock of the output within the context; a change that was interrupted is completed first."""
-    with locked(workspace.ledger_file.with_name(LOCK_FILE)) as lock:
+    with locked(workspace.lock_file) as lock:
         _complete(workspace, lock)
         yield lock
 
@@ -112,7 +111,7 @@ def recover(workspace: Workspace) -> list[Commit]:
     root, before = workspace.ledger_file.parent, workspace.ledger()
     if before.pending is not None:
         workspace.refuse_holder()
-    if before.pending is not None or is_left(root / LOCK_FILE):
+    if before.pending is not None or is_left(workspace.lock_file):
         with committing(workspace):
             pass
     shutil.rmtree(root / REPLACED, ignore_errors=True)

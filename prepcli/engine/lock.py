@@ -40,6 +40,10 @@ class Lock:
             )
 
 
+LOCK_FILE = "commit.lock"
+"""The lock of an output, in OUT.prepcli."""
+
+
 @contextmanager
 def locked(path: Path) -> Iterator[Lock]:
     """Hold the lock `path` within the context; wait until no other process holds it.

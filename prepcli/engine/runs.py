@@ -45,7 +45,7 @@ from prepcli.engine.state.plan import FINISH_UNIT, AnyPlan, StoredPlan, Unit, pa
 from prepcli.engine.state.stock import Stock, check_stock, run_in_words, tell_removal
 from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.stored_units import has_units, write_units
-from prepcli.engine.state.workspace import Workspace, publish_json_once, read_document, write_json
+from prepcli.engine.state.workspace import Workspace, read_document, write_json
 from prepcli.errors import PrepcliError, UsageError, option, same_command, wrong_path
 from prepcli.interface.calls import tell
 from prepcli.storage.paths import absolute, blocks_of, relative
@@ -320,7 +320,7 @@ class FolderRun:
             plan = plan_document(self)
             plan.part, plan.built_on, plan.base, plan.again = self.part, self.built_on, folder.base, [*folder.again]
             plan.replaces = self.committed.folder if self.options.overwrite and self.committed else ""
-            publish_json_once(workspace.plan_file, plan, StoredPlan)
+            workspace.write_once(workspace.plan_file, plan, StoredPlan)
             workspace.flush([workspace.plan_file])  # without the names of its folders, all units would be lost
         workspace.enter(folder.path)
         workspace.prepare()

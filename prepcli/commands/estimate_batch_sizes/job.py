@@ -34,7 +34,7 @@ from prepcli.engine.run.job import Job
 from prepcli.engine.run.run import run_job
 from prepcli.engine.run.unit import Execution
 from prepcli.engine.state.plan import Plan, StoredPlan, Unit
-from prepcli.engine.state.workspace import Workspace, publish_json_once, read_document
+from prepcli.engine.state.workspace import Workspace, read_document
 from prepcli.errors import PrepcliError, UsageError, option
 from prepcli.formats.yaml_text import read_yaml
 from prepcli.interface.calls import tell
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 
 FILE_NAME = "batch_sizes.yaml"
-DEVICE_FILE = "parts/device.json"
+DEVICE_FILE = "device.json"
 PART = "parts/{}.json"
 """The file with the results of a bucket, in OUT.prepcli."""
 PRECISION = 0.01
@@ -247,7 +247,7 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
 
     def _device_facts(self, workspace: Workspace) -> DeviceFacts:
         """The model and its device, as reported by the first process of this search."""
-        return read_document(workspace.root / DEVICE_FILE, DeviceFacts) or self.child.device_facts()
+        return read_document(workspace.run / DEVICE_FILE, DeviceFacts) or self.child.device_facts()
 
 
 def _known(workspace: Workspace, unit: str) -> BucketResults:
@@ -301,9 +301,8 @@ def _same_device(workspace: Workspace, own: DeviceFacts) -> None:
     Raises:
         UsageError: this child is on another kind; results of two kinds of GPUs must not be mixed.
     """
-    (workspace.root / DEVICE_FILE).parent.mkdir(exist_ok=True)
-    first = publish_json_once(workspace.root / DEVICE_FILE, own, DeviceFacts)
-    if first is not None and (first.device, first.memory) != (own.device, own.memory):
+    first = workspace.write_once(workspace.run / DEVICE_FILE, own, DeviceFacts)
+    if (first.device, first.memory) != (own.device, own.memory):
         raise UsageError(
             f"{workspace.named} was begun on {first.device} with {first.memory / 2**30:.1f} GiB, and this is "
             f"{own.device} with {own.memory / 2**30:.1f} GiB; choose another {option('--work')}, or give "

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, TypeVar
 import msgspec
 
 from prepcli.engine.ledger import LEDGER_FILE, Ledger, part_of, run_folders, state_root
+from prepcli.engine.lock import LOCK_FILE, locked
 from prepcli.engine.state.folders import device_of_new_file, while_others_remove
 from prepcli.engine.state.in_the_way import naming_what_is_in_the_way, refuse_directories
 from prepcli.engine.state.plan import FINISH_UNIT, UNITS_FOLDER, StoredPlan
@@ -58,6 +59,7 @@ class Workspace:
         self.main_root = work_folder(out, work_dir)
         self.root = root if root is not None else self.main_root
         self.ledger_file = state_root(self.root) / LEDGER_FILE
+        self.lock_file = self.ledger_file.with_name(LOCK_FILE)
         self.rejects_file = self.root / "rejects.jsonl"
         self.report_file = self.root / "report.json"
         self.claim_file = self.root / "claim.json"  # see `prepcli.engine.state.store_claim`
@@ -196,7 +198,7 @@ class Workspace:
                 "into place at once. Give an output directory whose parent is on the same file system"
             )
         if isinstance(self.out, StorePath) and self._store_claim is None:
-            own = publish_json_once(self.claim_file, made := Claim.of(self.root), Claim) or made
+            own = self.write_once(self.claim_file, made := Claim.of(self.root), Claim)
             claim = StoreClaim(self.out, own, self.root.relative_to(self.main_root))
             claim.take(is_new=own == made)
             self._store_claim = claim
@@ -221,6 +223,17 @@ class Workspace:
         False if the folder existed before this command, has a plan, or has claimed an output in a store.
         """
         return not (self._was_there or self._store_claim or self.plan_file.exists())
+
+    def write_once(self, path: Path, content: Document, kind: type[Document]) -> Document:
+        """Write a JSON document in OUT.prepcli unless one of type `kind` exists; returns the stored document.
+
+        Among several processes, also on several machines, exactly one is first.
+        """
+        with locked(self.lock_file):
+            stored = read_document(path, kind)
+            if stored is None:
+                write_json(path, content)
+            return content if stored is None else stored
 
     def make_tmp(self, name: str) -> Path:
         """Make a new directory in `tmp/` for the work `name`, usually a unit.
@@ -390,53 +403,6 @@ def write_json(path: Path, content: Any, durable: bool = True, folder: Path | No
     """Write `content` to `path` as an indented JSON document; `durable` and `folder` as in `atomic_file`."""
     with naming_what_is_in_the_way(path), atomic_file(path, durable, folder) as file:
         file.write(msgspec.json.format(msgspec.json.encode(content)) + b"\n")
-
-
-def publish_json_once(path: Path, content: Any, kind: type[Document]) -> Document | None:
-    """Write a JSON document at `path` unless one of type `kind` exists; returns the stored document.
-
-    Among several processes, also on several machines, exactly one is first, and its document appears complete. Returns
-    None if another process has removed the document since.
-    """
-    draft = path.with_name(f".{path.name}~{Owner.of_this_process(new_rank_id())}")
-    write_json(draft, content)
-    try:
-        os.link(draft, path)  # fails if the name exists
-        flush_folders([path.parent])
-    except OSError:  # the name exists, or the file system has no hard links
-        if read_document(path, kind) is None:
-            with contextlib.suppress(FileNotFoundError):  # another process has just removed the document
-                _publish_by_folder(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
-    return read_document(path, kind)
-
-
-def _publish_by_folder(draft: Path, path: Path) -> None:
-    """Publish the document `draft` at `path` without hard links; a damaged document at `path` is replaced.
-
-    Each process puts its draft into a folder of its own, and renames this folder to `first_of(path)`. Only the first
-    process succeeds, because a folder cannot replace one that is not empty. Every process then copies the document in
-    that folder to `path`, so none waits for a process that was killed before it had copied.
-    """
-    first, own = first_of(path), draft.with_name(f"{draft.name}.folder")
-    own.mkdir()
-    try:
-        os.rename(draft, own / path.name)
-        os.rename(own, first)
-    except OSError:
-        if not first.exists():
-            raise
-    finally:
-        shutil.rmtree(own, ignore_errors=True)
-    document = (first / path.name).read_bytes()
-    with atomic_file(path) as file:
-        file.write(document)
-
-
-def first_of(path: Path) -> Path:
-    """The path of the folder, next to `path`, in which `_publish_by_folder` keeps what was written first."""
-    return path.with_name(f".{path.name}.first")
 
 
 def read_document(path: Path, kind: type[Document]) -> Document | None:
