@@ -400,7 +400,7 @@ class FolderRun:
             if ledger.of_part(self.part) is not None and (self.options.overwrite or self._plan_of_run().replaces):
                 stock = self._stock()
                 tell_removal(stock, workspace, self.job, run_in_words(workspace))
-                if not self.part:
+                if workspace.root == workspace.main_root:
                     note_additions(workspace)
                 files = files_of(workspace, ledger.commits)
                 obsolete = [name for name in stock.ours if name not in files]
