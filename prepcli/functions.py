@@ -2947,7 +2947,7 @@ in_full(
     world_size: Number of ranks. Default: from the launcher.
     progress: Show a progress bar and notes on stderr.
     launch_id: A common name for ranks that are started together by hand.
-    no_steal: Do only this rank's share: take no units that other ranks of the launch have not begun.
+    no_steal: Do only this rank's share: make no missing units of other ranks of the launch as well.
     verify_inputs: Compare the content of manifests with the index of an earlier start, even if their size and
         times are the same.
 """,

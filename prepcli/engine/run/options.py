@@ -73,7 +73,7 @@ class JobOptions:
     no_steal: Annotated[
         bool,
         Option(
-            "Do only this rank's share: take no units that other ranks of the launch have not begun.",
+            "Do only this rank's share: make no missing units of other ranks of the launch as well.",
             shapes_output=False,
             order=1,
         ),
