@@ -360,7 +360,7 @@ def test_kills(
         for again in ("continue", "replace"):
             killed.call(moment, lambda: runs.run(runs.job(num_units=3), **options))
             if again == "continue":
-                has_begun = not options.get("overwrite") or is_under_way(runs)
+                has_begun = ledger(runs) != before  # then the command without its option continues it
                 runs.run(runs.job(num_units=3), **({} if has_begun else options))
             else:
                 runs.run(runs.job(num_units=2, seed=2), overwrite=True)
