@@ -280,8 +280,8 @@ def _move(workspace: Workspace, commit: Commit, lock: Lock) -> None:
         files, root = f"{unit.folder / FILES}/", f"{out}/"
         for name, file in unit.marker.files.items() if isinstance(out, Path) else ():
             if os.path.exists(files + name):  # else it is there already
-                if os.path.lexists(root + name) and not is_ours(out / name, [file]):
-                    set_aside(workspace, out / name, name)
+                if os.path.lexists(root + name) and not is_ours(Path(root + name), [file]):
+                    set_aside(workspace, Path(root + name), name)
                 _rename(files + name, root + name)
                 folders.add(os.path.dirname(name))
         if unit.marker.unit == FINISH_UNIT.id:

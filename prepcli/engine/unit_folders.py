@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from prepcli.engine.objects import retire
-from prepcli.engine.publishing.output_files import HashedFile, PublishedFile
+from prepcli.engine.publishing.output_files import HashedFile, OutputFile, PublishedFile
 from prepcli.engine.publishing.publish import Marker, UnitWriter, close_all, read_marker
 from prepcli.engine.ranks.drafts import drafts_of_others
 from prepcli.engine.run.unit import Execution
@@ -57,7 +57,7 @@ class FolderWriter(UnitWriter):
             self._folders.add(folder)
         return Path(path)
 
-    def open(self, name: str) -> HashedFile:
+    def open(self, name: str) -> OutputFile:
         """Open a new file that the commit will move to `OUT/name`."""
         with no_interruption():
             file = self._files[name] = HashedFile(self._place(f"{FILES}/{name}"))

@@ -8,6 +8,7 @@ PREPCLI_FAULTS=all python -m pytest tests/engine/test_store_runs.py -k kills
 import os
 import random
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from prepcli.engine.state.plan import Unit
 from prepcli.engine.state.workspace import read_document
 from prepcli.engine.store_runs import StoreRun
 from prepcli.errors import PrepcliError, UsageError
+from prepcli.processes.ranks import Rank
 from tests.conftest import tree
 from tests.engine.folder_runs import run as run_on_a_disk
 from tests.engine.folder_store import Stored, stored
@@ -269,6 +271,56 @@ def test_another_etag_of_the_same_bytes_is_noted_at_the_commit(runs: Stored) -> 
     document = read_document(next(runs.state.glob("*/units/unit_002/unit.json")), Marker)
     assert document is not None
     assert document.files["unit_002.txt"].etag == runs.store.object_info(f"{runs.out}/unit_002.txt").etag
+    assert runs.run().status == "nothing_to_do"
+
+
+# --- several ranks --------------------------------------------------------------------------------------------------
+
+
+def as_rank(number: int, count: int = 2, **more: Any) -> dict[str, Any]:
+    return {"rank": Rank(number, count, launch_id="launch"), "steal": True, **more}
+
+
+def test_ranks_share_the_units(runs: Stored, tmp_path: Path) -> None:
+    for number in range(2):
+        options = as_rank(number, overwrite=True, steal=False)
+        assert runs.run(**options).status == ("incomplete", "done")[number]
+    assert runs.objects() == on_a_disk(tmp_path)
+
+
+@pytest.mark.parametrize("stands_still", ["in a unit", "before its objects", "after its objects"])
+def test_a_rank_that_stands_still_does_no_harm(stands_still: str, runs: Stored, tmp_path: Path) -> None:
+    """The other rank makes its unit as well, and commits."""
+    going_on, waiting = tmp_path / "going on", tmp_path / "waiting"
+
+    def wait() -> None:
+        waiting.touch()
+        while not going_on.exists():
+            time.sleep(0.01)
+
+    def in_unit(unit: Unit) -> None:
+        if stands_still == "in a unit" and not waiting.exists():
+            wait()
+
+    def event(name: str) -> None:
+        moment = {"before its objects": "put_file", "after its objects": "object_info"}.get(stands_still)
+        if name == moment and "unit_005.txt" in runs.objects() and not waiting.exists():
+            wait()
+
+    if (child := os.fork()) == 0:
+        code = 1
+        try:
+            runs.store.event = event
+            code = 0 if runs.run(runs.job(before_unit=in_unit), **as_rank(0)).status == "done" else 2
+        finally:
+            os._exit(code)
+    while not waiting.exists():
+        time.sleep(0.01)
+    assert runs.run(**as_rank(1)).status == "done"
+    going_on.touch()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert runs.objects() == on_a_disk(tmp_path)
+    assert not list((runs.state / "noted").iterdir())
     assert runs.run().status == "nothing_to_do"
 
 
