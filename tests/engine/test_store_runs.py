@@ -20,6 +20,7 @@ from prepcli.engine import objects
 from prepcli.engine.ledger import Ledger
 from prepcli.engine.publishing.output_files import PublishedFile
 from prepcli.engine.publishing.publish import Marker
+from prepcli.engine.run.run import Run
 from prepcli.engine.run.status import read_status
 from prepcli.engine.state.plan import Unit
 from prepcli.engine.state.workspace import read_document
@@ -272,6 +273,20 @@ def test_another_etag_of_the_same_bytes_is_noted_at_the_commit(runs: Stored) -> 
     assert document is not None
     assert document.files["unit_002.txt"].etag == runs.store.object_info(f"{runs.out}/unit_002.txt").etag
     assert runs.run().status == "nothing_to_do"
+
+
+@pytest.mark.parametrize("options", [{"overwrite": True}, {"retry_rejects": True}])
+def test_a_set_of_an_earlier_version(options: dict[str, Any], runs: Stored, tmp_path: Path) -> None:
+    """It is made again whole, because its parts are not kept; nothing of it is left."""
+    with patch("prepcli.engine.run.run.run_of", Run):
+        runs.run(runs.job(bad=frozenset({4})))
+    assert (runs.state / "done").is_dir()
+    assert runs.run(runs.job(bad=frozenset({4}))).status == "nothing_to_do"
+    with pytest.raises(UsageError, match="seed was 0, now 1"):
+        runs.run(runs.job(seed=1))
+    assert len(made_again(runs, **options)) == 6
+    assert runs.objects() == on_a_disk(tmp_path)
+    assert not (runs.state / "done").exists()
 
 
 # --- several ranks --------------------------------------------------------------------------------------------------
