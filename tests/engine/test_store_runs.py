@@ -170,6 +170,29 @@ def test_a_run_that_was_replaced_stops_and_takes_back_what_it_wrote(runs: Stored
     assert runs.objects() == expected
 
 
+def test_a_run_at_work_on_this_machine_is_not_replaced(runs: Stored, tmp_path: Path) -> None:
+    going_on, waiting = tmp_path / "going on", tmp_path / "waiting"
+
+    def wait(_: Unit) -> None:
+        waiting.touch()
+        while not going_on.exists():
+            time.sleep(0.01)
+
+    if (child := os.fork()) == 0:
+        code = 1
+        try:
+            code = 0 if runs.run(runs.job(before_unit=wait)).status == "done" else 2
+        finally:
+            os._exit(code)
+    while not waiting.exists():
+        time.sleep(0.01)
+    with pytest.raises(UsageError, match=rf"rank 0 is at work on s3://bucket/out \(process {child}\)"):
+        runs.run(runs.job(seed=1), overwrite=True)
+    going_on.touch()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert runs.objects() == on_a_disk(tmp_path)
+
+
 # --- objects of others -----------------------------------------------------------------------------------------------
 
 
