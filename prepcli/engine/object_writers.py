@@ -45,9 +45,9 @@ class ObjectWriter(UnitWriter):
         self.check_counts()
         for name, data in self._after.items():
             self.open(name).write(data)
-        done = read_marker(self.workspace, self.unit, self._digest, self.workspace.found)
+        done = self._done_by_another()
         if done is not None:
-            return done  # another rank was faster, with the same bytes
+            return done
         files = close_all(self._files)
         self.workspace.check_claim()
         self._check_names(files)
@@ -60,10 +60,15 @@ class ObjectWriter(UnitWriter):
                 self._take_back(files)
                 noted.unlink(missing_ok=True)
                 raise
-        marker = self._appear(self.document(files, close_all(self._work_files)))
+        # After the commit, the folder of a rank that was slower is gone.
+        marker = self._done_by_another() or self._appear(self.document(files, close_all(self._work_files)))
         if noted is not None:
             noted.unlink(missing_ok=True)
         return marker
+
+    def _done_by_another(self) -> Marker | None:
+        """The document of the unit, if another rank was faster, with the same bytes."""
+        return read_marker(self.workspace, self.unit, self._digest, self.workspace.found)
 
     def _check_names(self, files: Mapping[str, PublishedFile]) -> None:
         """Check that no object is replaced but ours, as we have written it, or one with the same content."""

@@ -87,6 +87,9 @@ def remove_objects(workspace: Workspace, kept: Collection[str], obsolete: Sequen
         owner = owner_of(path)
         if owner.is_gone is True if owner is not None else f"~{_RETIRED}~" in path.name:
             path.unlink(missing_ok=True)
+    for probe in _folder(workspace).glob(".*"):  # of a process that was killed while it listed the folder
+        with contextlib.suppress(OSError):
+            probe.rmdir()
 
 
 def _folder(workspace: Workspace) -> Path:

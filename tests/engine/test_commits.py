@@ -19,9 +19,9 @@ import pytest
 from prepcli.engine import runs as engine
 from prepcli.engine.commits import LOCK_FILE, recover
 from prepcli.engine.ledger import Commit, Ledger, Pending
+from prepcli.engine.publishing.publish import FolderWriter
 from prepcli.engine.state.plan import Unit
 from prepcli.engine.state.workspace import Workspace
-from prepcli.engine.publishing.publish import FolderWriter
 from tests.conftest import SHORT_CORPUS, read_lines, tree, write_lines
 from tests.faults.commits import CHANGES, Kills, prepared
 from tests.faults.test_every_call import EVERYTHING

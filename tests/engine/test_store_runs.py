@@ -8,6 +8,7 @@ PREPCLI_FAULTS=all python -m pytest tests/engine/test_store_runs.py -k kills
 import os
 import random
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,13 @@ from prepcli.engine import objects
 from prepcli.engine.ledger import Ledger
 from prepcli.engine.publishing.output_files import PublishedFile
 from prepcli.engine.publishing.publish import Marker
+from prepcli.engine.run.run import Run
 from prepcli.engine.run.status import read_status
 from prepcli.engine.state.plan import Unit
 from prepcli.engine.state.workspace import read_document
 from prepcli.engine.store_runs import StoreRun
 from prepcli.errors import PrepcliError, UsageError
+from prepcli.processes.ranks import Rank
 from tests.conftest import tree
 from tests.engine.folder_runs import run as run_on_a_disk
 from tests.engine.folder_store import Stored, stored
@@ -167,6 +170,29 @@ def test_a_run_that_was_replaced_stops_and_takes_back_what_it_wrote(runs: Stored
     assert runs.objects() == expected
 
 
+def test_a_run_at_work_on_this_machine_is_not_replaced(runs: Stored, tmp_path: Path) -> None:
+    going_on, waiting = tmp_path / "going on", tmp_path / "waiting"
+
+    def wait(_: Unit) -> None:
+        waiting.touch()
+        while not going_on.exists():
+            time.sleep(0.01)
+
+    if (child := os.fork()) == 0:
+        code = 1
+        try:
+            code = 0 if runs.run(runs.job(before_unit=wait)).status == "done" else 2
+        finally:
+            os._exit(code)
+    while not waiting.exists():
+        time.sleep(0.01)
+    with pytest.raises(UsageError, match=rf"rank 0 is at work on s3://bucket/out \(process {child}\)"):
+        runs.run(runs.job(seed=1), overwrite=True)
+    going_on.touch()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert runs.objects() == on_a_disk(tmp_path)
+
+
 # --- objects of others -----------------------------------------------------------------------------------------------
 
 
@@ -272,6 +298,70 @@ def test_another_etag_of_the_same_bytes_is_noted_at_the_commit(runs: Stored) -> 
     assert runs.run().status == "nothing_to_do"
 
 
+@pytest.mark.parametrize("options", [{"overwrite": True}, {"retry_rejects": True}])
+def test_a_set_of_an_earlier_version(options: dict[str, Any], runs: Stored, tmp_path: Path) -> None:
+    """It is made again whole, because its parts are not kept; nothing of it is left."""
+    with patch("prepcli.engine.run.run.run_of", Run):
+        runs.run(runs.job(bad=frozenset({4})))
+    assert (runs.state / "done").is_dir()
+    assert runs.run(runs.job(bad=frozenset({4}))).status == "nothing_to_do"
+    with pytest.raises(UsageError, match="seed was 0, now 1"):
+        runs.run(runs.job(seed=1))
+    assert len(made_again(runs, **options)) == 6
+    assert runs.objects() == on_a_disk(tmp_path)
+    assert not (runs.state / "done").exists()
+
+
+# --- several ranks --------------------------------------------------------------------------------------------------
+
+
+def as_rank(number: int, count: int = 2, **more: Any) -> dict[str, Any]:
+    return {"rank": Rank(number, count, launch_id="launch"), "steal": True, **more}
+
+
+def test_ranks_share_the_units(runs: Stored, tmp_path: Path) -> None:
+    for number in range(2):
+        options = as_rank(number, overwrite=True, steal=False)
+        assert runs.run(**options).status == ("incomplete", "done")[number]
+    assert runs.objects() == on_a_disk(tmp_path)
+
+
+@pytest.mark.parametrize("stands_still", ["in a unit", "before its objects", "after its objects"])
+def test_a_rank_that_stands_still_does_no_harm(stands_still: str, runs: Stored, tmp_path: Path) -> None:
+    """The other rank makes its unit as well, and commits."""
+    going_on, waiting = tmp_path / "going on", tmp_path / "waiting"
+
+    def wait() -> None:
+        waiting.touch()
+        while not going_on.exists():
+            time.sleep(0.01)
+
+    def in_unit(unit: Unit) -> None:
+        if stands_still == "in a unit" and not waiting.exists():
+            wait()
+
+    def event(name: str) -> None:
+        moment = {"before its objects": "put_file", "after its objects": "object_info"}.get(stands_still)
+        if name == moment and "unit_005.txt" in runs.objects() and not waiting.exists():
+            wait()
+
+    if (child := os.fork()) == 0:
+        code = 1
+        try:
+            runs.store.event = event
+            code = 0 if runs.run(runs.job(before_unit=in_unit), **as_rank(0)).status == "done" else 2
+        finally:
+            os._exit(code)
+    while not waiting.exists():
+        time.sleep(0.01)
+    assert runs.run(**as_rank(1)).status == "done"
+    going_on.touch()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert runs.objects() == on_a_disk(tmp_path)
+    assert not list((runs.state / "noted").iterdir())
+    assert runs.run().status == "nothing_to_do"
+
+
 # --- kills -----------------------------------------------------------------------------------------------------------
 
 
@@ -360,7 +450,7 @@ def test_kills(
         for again in ("continue", "replace"):
             killed.call(moment, lambda: runs.run(runs.job(num_units=3), **options))
             if again == "continue":
-                has_begun = not options.get("overwrite") or is_under_way(runs)
+                has_begun = ledger(runs) != before  # then the command without its option continues it
                 runs.run(runs.job(num_units=3), **({} if has_begun else options))
             else:
                 runs.run(runs.job(num_units=2, seed=2), overwrite=True)

@@ -7,11 +7,19 @@ import msgspec
 import pytest
 
 from prepcli.engine.publishing.output_files import PublishedFile
-from prepcli.engine.publishing.publish import AccountingError, Marker, read_marker
+from prepcli.engine.publishing.publish import (
+    AccountingError,
+    FinishWriter,
+    FolderExecution,
+    FolderWriter,
+    Marker,
+    changing,
+    forget,
+    read_marker,
+)
 from prepcli.engine.publishing.rejects import Origin
 from prepcli.engine.state.plan import FINISH_UNIT, Unit
 from prepcli.engine.state.workspace import Workspace, read_document
-from prepcli.engine.publishing.publish import FinishWriter, FolderExecution, FolderWriter, changing, forget
 from prepcli.errors import RecordRejected, RejectReason
 
 UNIT = Unit("unit_000", 1.0, 2)

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from xxhash import xxh3_128
 
+from prepcli.engine.objects import note
 from prepcli.engine.publishing.output_files import PublishedFile
-from prepcli.engine.publishing.recorded import Noted, note
 from prepcli.engine.publishing.rejects import Budget
 from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.run import run_job
@@ -92,8 +92,8 @@ def test_an_object_that_appears_after_the_output_was_cleared_is_still_ours(there
     make(overwrite=False)
     whole = there.names("out/")
     workspace = Workspace(out, work_dir=tmp_path / "state")
-    late = Noted({"unit_007.txt": PublishedFile(4, xxh3_128(b"late").hexdigest())})
-    note(workspace, "unit_007", late, workspace.root)
+    workspace.prepare()
+    note(workspace, "unit_007", {"unit_007.txt": PublishedFile(4, xxh3_128(b"late").hexdigest())})
     make()
     call(client.put_object, str(out / "unit_007.txt"), b"late")
     make()

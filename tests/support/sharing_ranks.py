@@ -11,8 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from prepcli.engine.publishing.publish import UnitWriter
-from prepcli.engine.publishing.publish import FolderWriter
+from prepcli.engine.publishing.publish import FolderWriter, UnitWriter
 from prepcli.manifest import index as index_module
 from prepcli.manifest import scan, shared_index
 from prepcli.planning import arrays
