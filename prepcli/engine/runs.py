@@ -146,7 +146,7 @@ class FolderRun:
             if unit.id not in self.markers and (there is None or unit.id in there):
                 marker = read_marker(workspace, unit, self.digest, found)
                 if marker is not None:
-                    self.markers[unit.id] = marker
+                    self.markers[unit.id] = marker.slim()
 
     def drop(self, units: Iterable[str]) -> None:
         """Take some units back: they are done again."""

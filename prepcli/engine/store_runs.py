@@ -23,7 +23,7 @@ from prepcli.engine.run.unit import Execution
 from prepcli.engine.runs import FolderRun, RunFolder
 from prepcli.engine.state.stock import Stock, check_stock, run_in_words, tell_removal
 from prepcli.engine.state.store_output import OutputFiles
-from prepcli.engine.state.workspace import write_json
+from prepcli.engine.state.workspace import read_document, write_json
 from prepcli.errors import UsageError, option
 from prepcli.storage import client
 from prepcli.storage.access import call
@@ -158,8 +158,12 @@ class StoreRun(FolderRun):
         given another ETag to the same bytes, if two ranks have made the unit: the document gets that ETag.
         """
         infos, lost = self.workspace.out.infos(), []  # type: ignore[union-attr]
-        for unit, marker in self.markers.items():
-            files = {}
+        for unit in self.markers:
+            path, files = self.workspace.marker_file(unit), {}
+            marker = read_document(path, Marker)
+            if marker is None:
+                lost.append(unit)
+                continue
             for name, file in marker.files.items():
                 if name not in infos or infos[name].etag != file.etag:
                     etag = self._etag_of(name, marker)
@@ -169,8 +173,7 @@ class StoreRun(FolderRun):
                     files[name] = msgspec.structs.replace(file, etag=etag)
             else:
                 if any(marker.files[name] != file for name, file in files.items()):
-                    self.markers[unit] = msgspec.structs.replace(marker, files=marker.files | files)
-                    write_json(self.workspace.marker_file(unit), self.markers[unit])
+                    write_json(path, msgspec.structs.replace(marker, files=marker.files | files))
         return lost
 
     def _etag_of(self, name: str, marker: Marker) -> str | None:

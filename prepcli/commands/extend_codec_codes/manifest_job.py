@@ -265,7 +265,7 @@ class ManifestCodesJob(RecordCodesJob[ManifestContents]):
         out = writer.workspace.out
         self._check_relied(writer, markers)
         writer.join(self.file_name, (LINES_NAME.format(marker.unit) for marker in markers))
-        num_files = sum(len(marker.files) for marker in markers)
+        num_files = sum(marker.num_files for marker in markers)
         details: dict[str, Any] = {"manifest": out / self.file_name, "files_of_codes": f"{num_files:,}"}
         details |= frame_shift_of_units(markers)
         return details | plan.contents.records.merged_details(out) | self.statistics(markers)

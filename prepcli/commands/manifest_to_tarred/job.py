@@ -312,8 +312,11 @@ class TarredJob(RecordJob[TarShard, TarredContents]):
         details: dict[str, Any] = {}
         bins: dict[str, Any] = {}
         durations = Growing(writer.folder, np.float64)
-        for tar_set in plan.contents.layout.sets:
-            paths, bins = merge_set(writer, tar_set, self.options, self.base, created, durations)
+        units: dict[int, list[str]] = {}
+        for unit in plan.units:
+            units.setdefault(unit.set_number, []).append(unit.id)
+        for number, tar_set in enumerate(plan.contents.layout.sets):
+            paths, bins = merge_set(writer, tar_set, units.get(number, ()), self.options, self.base, created, durations)
             details |= paths
         if self.options.buckets_num > 1:  # the Lhotse loader mixes the buckets, and makes buckets from the bins
             bins = bucketing(durations, self.options)

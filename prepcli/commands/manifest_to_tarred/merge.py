@@ -36,12 +36,15 @@ CHUNK_BYTES = 1 << 20
 def merge_set(
     writer: UnitWriter,
     tar_set: TarSet,
+    units: Sequence[str],
     options: TarredOptions,
     base: ExistingSet | None,
     created: float,
     durations: Growing,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Write the set's manifest and metadata through `writer`; adds the durations of its records to `durations`.
+
+    `units`: the ids of its shards.
 
     If records are added to a set, `base`, the manifest has the lines of `base`, then the lines of the new shards. Both
     files get the name of the next version. The metadata keep the options of `base`, and have its metadata in their
@@ -56,7 +59,10 @@ def merge_set(
     names = [tar_set.folder + SHARD_MANIFEST_NAME.format(first + k) for k in range(tar_set.num_shards)]
     out = writer.workspace.out
     parts = [base.manifest] if base else []
-    parts += [writer.made(name) if options.shard_manifests else writer.part(f"parts/{name}") for name in names]
+    if options.shard_manifests:
+        parts += map(writer.made, units, names)
+    else:
+        parts += [writer.part(f"parts/{name}") for name in names]
     merged = writer.open(tar_set.folder + manifest_name(version))
     index = Growing(writer.folder, "<u8") if options.index and not options.shard_manifests else None
     num_records = _join(merged, parts, index, durations)

@@ -49,6 +49,7 @@ class Marker(msgspec.Struct, frozen=True):
     `digest` is the digest of the plan; `rejects` has the number of rejects by reason, `seconds` the seconds of audio
     written. The names in `files` are relative to OUT, those in `work_files` to OUT.prepcli. `extra` has further counts
     of the job by name. `earlier`: for files that a command has changed since, such as `filter --skipme`, how they were.
+    `num_files` and `num_bytes`: those of `files`.
     """
 
     unit: str
@@ -63,6 +64,14 @@ class Marker(msgspec.Struct, frozen=True):
     notes: list[str] = []
     prepcli: str = __version__
     earlier: dict[str, list[PublishedFile]] = {}
+    num_files: int = 0
+    num_bytes: int = 0
+
+    def slim(self) -> "Marker":
+        """The document without the records of its files, of which a run may have millions."""
+        num_bytes = sum(file.num_bytes for file in self.files.values()) if self.files else self.num_bytes
+        num_files = len(self.files) or self.num_files
+        return msgspec.structs.replace(self, files={}, earlier={}, num_files=num_files, num_bytes=num_bytes)
 
 
 def totals(markers: Iterable[Marker]) -> Counter[str]:
@@ -155,9 +164,9 @@ class UnitWriter:
         """The path of a file that a unit has made for the final merge (`open_part`); for `Job.finish`."""
         return self.workspace.root / name
 
-    def made(self, name: str) -> AnyPath:
+    def made(self, unit: str, name: str) -> AnyPath:
         """The path under which a file that a unit has made can be read now; for `Job.finish`."""
-        return self.workspace.out / name
+        return self.workspace.made_file(unit, name)
 
     def join(self, name: str, parts: Iterable[str]) -> None:
         """Make `OUT/name` by concatenating the files `parts` (`open_part`), which units have published."""
@@ -245,6 +254,8 @@ class UnitWriter:
             seconds=round(self.seconds, 6),
             files=files,
             work_files=work_files,
+            num_files=len(files),
+            num_bytes=sum(file.num_bytes for file in files.values()),
             wall_seconds=round(time.monotonic() - self._started, 3),
             extra=dict(self.extra),
             notes=sorted(set(self.notes)),
@@ -301,17 +312,10 @@ class FinishWriter(UnitWriter):
 
         For a file that no unit has made, it is the path of a missing file, for a job that asks before it reads.
         """
-        return self.workspace.part_file(self._unit_of(name), name)
-
-    def made(self, name: str) -> AnyPath:
-        """The path under which a file that a unit has made can be read now."""
-        return self.workspace.made_file(self._unit_of(name), name)
-
-    def _unit_of(self, name: str) -> str:
         if not self._places:
             for marker in self._markers:
-                self._places.update(dict.fromkeys((*marker.files, *marker.work_files), marker.unit))
-        return self._places.get(name, FINISH_UNIT.id)
+                self._places.update(dict.fromkeys(marker.work_files, marker.unit))
+        return self.workspace.part_file(self._places.get(name, FINISH_UNIT.id), name)
 
 
 def close_all(files: Mapping[str, OutputFile | HashedFile]) -> dict[str, PublishedFile]:

@@ -126,7 +126,7 @@ def build_report(
         units=len(plan.units),
         units_done=len(markers),
         seconds=round(sum(marker.seconds for marker in markers.values()), 3),
-        num_bytes=sum(file.num_bytes for marker in markers.values() for file in marker.files.values()),
+        num_bytes=sum(marker.num_bytes for marker in markers.values()),
         digest=digest,
         notes=[*plan.notes, *sorted({note for marker in markers.values() for note in marker.notes})],
         left_out=sum(count for reason, count in rejects.items() if not is_bad(reason, command)),

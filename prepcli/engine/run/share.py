@@ -59,7 +59,7 @@ def do_share(run: "FolderRun", units: Sequence[Unit]) -> None:
         with lookout.watching(some), contextlib.closing(attempts) as done:
             try:
                 for marker in done:
-                    markers[marker.unit] = marker
+                    markers[marker.unit] = marker.slim()
                     own.units_done += 1
                     own.rejects += sum(marker.rejects.values())
                     if job.reads_audio_files:

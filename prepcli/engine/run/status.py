@@ -130,7 +130,10 @@ def read_status(workspace: Workspace) -> Status:
     ranks = _newest_launch(read_progress(workspace))
     units = read_units(workspace, plan)
     output_files = OutputFiles(workspace.out)
-    found = {unit.id: read_marker(workspace, unit, plan.digest, output_files) for unit in units}
+    found: dict[str, Marker | None] = dict.fromkeys(unit.id for unit in units)
+    for unit in units:
+        if (done := read_marker(workspace, unit, plan.digest, output_files)) is not None:
+            found[unit.id] = done.slim()
     markers: list[Marker] = [marker for marker in found.values() if marker is not None]
     rejects = Counter(plan.planned_rejects)
     for marker in markers:
@@ -184,7 +187,7 @@ def read_status(workspace: Workspace) -> Status:
 
 
 def _num_bytes(marker: Marker) -> int:
-    return sum(file.num_bytes for file in (*marker.files.values(), *marker.work_files.values()))
+    return marker.num_bytes + sum(file.num_bytes for file in marker.work_files.values())
 
 
 def _part(workspace: Workspace) -> str:
