@@ -14,29 +14,17 @@ import itertools
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Protocol, TypeVar
-
-import msgspec
 
 from prepcli.engine.state.folders import while_others_remove
-from prepcli.engine.state.workspace import write_json
 from prepcli.errors import naming
-from prepcli.interface.calls import command_line
 from prepcli.processes.owner import EMPTY_SECONDS, REPEAT_SECONDS, Life, Owner
-from prepcli.processes.pools import map_in_order
-from prepcli.processes.workers import TICK
 
 CLAIMS = "claims"
 """The name of the folder of claims."""
-STAGE_FILE = "stage.json"
-"""The name of a file next to the folder of claims. `prepcli status` reads it before the ranks have a plan.
-
-The file names the work that the ranks do together before there is a plan, such as indexing.
-"""
 
 
 class Claims:
@@ -183,90 +171,3 @@ def _holder(content: bytes) -> tuple[int, Owner] | None:
     rank, _, name = content.decode(errors="replace").partition(" ")
     owner = Owner.parse(name)
     return (int(rank), owner) if owner is not None and _is_number(rank) else None
-
-
-class Stage(msgspec.Struct):
-    """The content of `stage.json`: the work that ranks do together before they have a plan, for example indexing.
-
-    `doing` is the work in words, and `total` the number of its tasks. `results` is a glob, relative to the folder of
-    `stage.json`, that matches one file per finished task. `run_with` is the command, and `run_in` the folder in which
-    it was started.
-    """
-
-    doing: str
-    total: int
-    results: str
-    run_with: str
-    run_in: str
-
-
-def begin_stage(folder: Path, doing: str, total: int, results: str) -> None:
-    """Write `stage.json` in `folder`, about the work that the ranks begin together now.
-
-    The arguments are the fields of `Stage`. Does nothing if `total`, the number of tasks, is 0.
-    """
-    if total:
-        stage = Stage(doing, total, results, command_line(of_rank=False), str(Path.cwd()))
-        write_json(folder / STAGE_FILE, stage, durable=False)
-
-
-class NamedTask(Protocol):
-    """A task with a name, which is also the name of its claim."""
-
-    @property
-    def name(self) -> str:
-        """The name of the task, which is a valid file name."""
-
-
-TaskT = TypeVar("TaskT", bound=NamedTask)
-
-
-def do_together(
-    tasks: Sequence[TaskT],
-    do: Callable[[TaskT], object],
-    is_done: Callable[[TaskT], bool],
-    claims: Claims,
-    world_size: int = 1,
-    num_workers: int = 1,
-) -> None:
-    """Do all tasks together with the other ranks; returns when all are done, by any rank.
-
-    Each rank begins at a different place in the list. When no task is free, a rank waits for the tasks that other ranks
-    have claimed, and does those whose ranks have ended.
-
-    Args:
-        tasks: the tasks, the same for all ranks.
-        do: does one task, in a worker or this process, and publishes the result as a whole; doing it twice is harmless.
-        is_done: whether the result is published.
-        claims: the claims of this rank.
-        world_size: the number of ranks.
-        num_workers: the maximum number of worker processes of this rank.
-
-    Raises:
-        IncompleteError: a worker process was killed.
-        Exception: any exception of `do`.
-    """
-    left = [task for task in tasks if not is_done(task)]
-    if not left:
-        return
-    begin = claims.rank * len(left) // world_size
-    left = left[begin:] + left[:begin]
-    attempt = partial(_attempt, do=do, is_done=is_done, claims=claims)
-    with claims.at_work():
-        while left:
-            free = [task for task in left if claims.is_free(task.name)]
-            if not free:
-                time.sleep(TICK)
-            for _ in map_in_order(attempt, free, num_workers):
-                pass
-            left = [task for task in left if not is_done(task)]
-
-
-def _attempt(task: TaskT, do: Callable[[TaskT], object], is_done: Callable[[TaskT], bool], claims: Claims) -> None:
-    if is_done(task) or not claims.take(task.name):
-        return
-    try:
-        if not is_done(task):  # the rank that claimed the task before may have done it
-            do(task)
-    finally:
-        claims.release(task.name)

@@ -5,8 +5,6 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -14,28 +12,8 @@ from typing import Any
 import pytest
 
 from prepcli.engine.ranks import claims as module
-from prepcli.engine.ranks.claims import Claims, do_together, owners
+from prepcli.engine.ranks.claims import Claims, owners
 from prepcli.processes.owner import Life, Owner
-
-
-@dataclass(frozen=True)
-class Task:
-    name: str
-    result: Path
-
-
-def do(task: Task, by: int, seconds: float = 0.0) -> None:
-    time.sleep(seconds)
-    with task.result.open("a") as file:
-        file.write(f"{by}\n")
-
-
-def is_done(task: Task) -> bool:
-    return task.result.exists()
-
-
-def tasks_in(folder: Path, count: int) -> list[Task]:
-    return [Task(f"task-{number}", folder / f"result-{number}") for number in range(count)]
 
 
 def life(folder: Path, rank_id: str) -> Life:
@@ -189,78 +167,6 @@ def test_the_folder_is_removed_while_it_is_listed(tmp_path: Path) -> None:
     assert not (tmp_path / "claims").exists()
     (tmp_path / "claims").mkdir()
     assert owners(tmp_path / "claims") == {}
-
-
-def test_ranks_do_all_tasks_once(tmp_path: Path) -> None:
-    tasks = tasks_in(tmp_path, 12)
-
-    def work(number: int) -> None:
-        claims = Claims(tmp_path / "claims", number, life(tmp_path, f"rank{number}"))
-        do_together(tasks, partial(do, by=number, seconds=0.02), is_done, claims, world_size=3)
-
-    processes = [get_context("fork").Process(target=work, args=(number,)) for number in range(3)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
-        assert process.exitcode == 0
-    did = [task.result.read_text() for task in tasks]
-    assert all(one in ("0\n", "1\n", "2\n") for one in did), "each is done once"
-    assert holders(tmp_path / "claims") == {}
-
-
-def test_a_task_that_another_rank_ends_before_the_claim_is_not_done_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (task,) = tasks_in(tmp_path, 1)
-    claims = Claims(tmp_path / "claims", 0, life(tmp_path, "rank0"))
-    take = claims.take
-
-    def take_late(name: str) -> bool:
-        do(task, by=1)
-        return take(name)
-
-    monkeypatch.setattr(claims, "take", take_late)
-    do_together([task], partial(do, by=0), is_done, claims, world_size=2)
-    assert task.result.read_text() == "1\n"
-
-
-def test_every_rank_begins_at_another_place(tmp_path: Path) -> None:
-    for number, expected in enumerate(([0, 1, 2, 3, 4, 5], [2, 3, 4, 5, 0, 1], [4, 5, 0, 1, 2, 3])):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        tasks = tasks_in(folder, 6)
-        log = folder / "log"
-
-        def note(task: Task, tasks: list[Task] = tasks, log: Path = log) -> None:
-            do(task, by=0)
-            with log.open("a") as file:
-                file.write(f"{tasks.index(task)}\n")
-
-        do_together(tasks, note, is_done, Claims(folder / "claims", number, life(folder, "rank")), world_size=3)
-        assert list(map(int, log.read_text().split())) == expected
-
-
-@pytest.mark.parametrize("killed", [True, False], ids=["died", "never started"])
-def test_the_tasks_of_a_missing_rank_are_done(tmp_path: Path, killed: bool) -> None:
-    tasks = tasks_in(tmp_path, 4)
-    if killed:
-        process = get_context("fork").Process(target=lambda: rank(tmp_path, 1).take(tasks[3].name))
-        process.start()
-        process.join()
-    claims = Claims(tmp_path / "claims", 0, life(tmp_path, "rank0"))
-    do_together(tasks, partial(do, by=0), is_done, claims, world_size=2)
-    assert [task.result.read_text() for task in tasks] == ["0\n"] * 4
-
-
-def test_an_error_frees_what_the_rank_has_claimed(tmp_path: Path) -> None:
-    def fail(task: Task) -> None:
-        raise ValueError(task.name)
-
-    claims = Claims(tmp_path / "claims", 0, life(tmp_path, "rank0"))
-    with pytest.raises(ValueError, match="task-0"):
-        do_together(tasks_in(tmp_path, 2), fail, is_done, claims)
-    assert not (tmp_path / "claims").exists()
 
 
 def test_no_hard_links_are_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
