@@ -10,7 +10,7 @@ not open. Every command is a whole process, imports included. Each cell: seconds
 processes), memory of the largest process. The microseconds per line are processor time, which other work on the machine
 disturbs little. The last column extends the straight lines through the two longest: an estimate, not a measurement.
 
-With `--ranks`, ranks with one worker each index and plan manifest-to-tarred together (`sharing.py`).
+With `--ranks`, one of several ranks with one worker each indexes and plans manifest-to-tarred (`sharing.py`).
 """
 
 import argparse

@@ -1,8 +1,8 @@
-"""Ranks that index and plan manifest-to-tarred together: what each costs, what all cost, and what a second start costs.
+"""Ranks of manifest-to-tarred, one of which indexes and plans: what each costs, all cost, and a second start costs.
 
 `python benchmarks/scale.py --ranks 4` calls this. For each rank: processor seconds; bytes that it has read with system
 calls (the manifest, and the parts of the index that it has joined); the peak of its private memory (`RssAnon`, looked
-at every 20 ms); and its share of all memory (`Pss`) when all ranks hold the plan and have looked at every record of it.
+at every 0.2 s); and its share of all memory (`Pss`) when all ranks hold the plan and have looked at every record of it.
 """
 
 import json
@@ -22,7 +22,7 @@ def watch():
     global peak
     while True:
         peak = max(peak, value("/proc/self/status", "RssAnon:"))
-        time.sleep(0.02)
+        time.sleep(0.2)
 threading.Thread(target=watch, daemon=True).start()
 from prepcli.processes.ranks import Rank
 from prepcli.engine.state.workspace import Workspace

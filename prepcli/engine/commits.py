@@ -97,7 +97,7 @@ def units_of(workspace: Workspace, commit: Commit, is_whole: bool = False) -> It
 @contextlib.contextmanager
 def committing(workspace: Workspace) -> Iterator[Lock]:
     """Hold the lock of the output within the context; a change that was interrupted is completed first."""
-    with locked(workspace.lock_file) as lock:
+    with locked(workspace.lock_file, "is changing the output") as lock:
         _complete(workspace, lock)
         yield lock
 

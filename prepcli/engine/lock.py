@@ -1,4 +1,7 @@
-"""A lock between processes, also of several machines, that share a folder; it does not outlive its holder for long."""
+"""A lock between processes, also of several machines, that share a folder; it does not outlive its holder for long.
+
+`do_once` makes something that many processes need: one of them makes it, and the others wait.
+"""
 
 import contextlib
 import os
@@ -6,19 +9,25 @@ import signal
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from prepcli.errors import PrepcliError, naming, same_command
-from prepcli.processes.owner import EMPTY_SECONDS, Owner
+from prepcli.interface.calls import tell
+from prepcli.processes.owner import EMPTY_SECONDS, Owner, clock_of, last_change, new_rank_id
 from prepcli.processes.signals import STOP_SIGNALS
+from prepcli.processes.workers import no_interruption
 
 TOUCH_SECONDS = 10.0
 """Seconds between two signs that the holder is alive."""
 SILENCE_SECONDS = 120.0
 """Seconds without a sign after which the holder, a process of another machine, counts as dead."""
+NOTE_SECONDS = 5.0
+"""Seconds of waiting after which a process says that it waits; about each lock it says so once."""
 _WAIT = 0.1
+_MAX_WAIT = 1.0
+_noted: set[Path] = set()
 
 
 class Lock:
@@ -27,13 +36,18 @@ class Lock:
     def __init__(self, path: Path, token: bytes) -> None:
         self._path, self._token = path, token
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether no other process has taken the lock, because this one seemed to have ended."""
+        return _content(self._path) == self._token
+
     def check(self) -> None:
         """Check that the lock is still ours; called before each step that another holder must not see half done.
 
         Raises:
             PrepcliError: another process has taken it, because this one seemed to have ended.
         """
-        if _content(self._path) != self._token:
+        if not self.is_ours:
             raise PrepcliError(
                 f"{self._path} was taken over: this process stood still for more than {SILENCE_SECONDS:.0f} s; run "
                 f"{same_command()} again"
@@ -45,40 +59,112 @@ LOCK_FILE = "commit.lock"
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[Lock]:
+def locked(path: Path, doing: str = "is at work") -> Iterator[Lock]:
     """Hold the lock `path` within the context; wait until no other process holds it.
 
     The file has the name of its holder, who touches it. A holder of this machine that has ended is noticed at once, one
     of another machine when the file has not changed for `SILENCE_SECONDS`, by the clock of the observer.
+
+    `doing`: the work of the holder, for the note of a process that waits.
     """
-    token = f"{Owner.of_this_process(uuid.uuid4().hex[:16])}".encode()
+    token = _new_token()
+    try:
+        _wait(path, token, doing, lambda: False)
+        with _touching(path, token):
+            yield Lock(path, token)
+    finally:
+        _release(path, token)
+
+
+def do_once(path: Path, do: Callable[[Lock], object], is_done: Callable[[], bool], doing: str) -> None:
+    """Do something that many processes need, unless it is done: one does it, and the others wait until it is done.
+
+    If the holder of the lock ends before, a process that waits does the rest. One that only stood still for so long
+    that it seemed to have ended goes on with it too, so doing it twice must be harmless.
+
+    Args:
+        path: the lock, as in `locked`.
+        do: does it; its argument is the lock, which this process holds.
+        is_done: whether it is done; called often while this process waits.
+        doing: the work of the holder, for the note of a process that waits.
+
+    Raises:
+        Exception: any exception of `do`.
+    """
+    if is_done():
+        return
+    token = _new_token()
+    try:
+        if _wait(path, token, doing, is_done):
+            with _touching(path, token):
+                if not is_done():  # the holder before this one may have done it
+                    do(Lock(path, token))
+    finally:
+        _release(path, token)
+
+
+def _new_token() -> bytes:
+    return f"{Owner.of_this_process(new_rank_id())}".encode()
+
+
+def _wait(path: Path, token: bytes, doing: str, is_done: Callable[[], bool]) -> bool:
+    """Wait for the lock and take it; returns False if `is_done` becomes true before."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    begun = time.monotonic()
     seen: tuple[object, float] = (None, 0.0)
     while not _take(path, token):
-        state = _content(path), _changed(path)
+        if is_done():
+            return False
+        state, now = (_content(path), _changed(path)), time.monotonic()
         if state != seen[0]:
-            seen = state, time.monotonic()
-        if _has_ended(state[0], time.monotonic() - seen[1]):
+            seen = state, now
+        if _has_ended(state[0], now - seen[1]):
             _take_away(path, state[0])
-        else:
-            time.sleep(_WAIT)
+            continue
+        if now - begun > NOTE_SECONDS and path not in _noted:
+            _noted.add(path)
+            tell(f"note: another process {doing}; this one waits for it ({path})")
+        time.sleep(min(max(_WAIT, (now - begun) / 50), _MAX_WAIT))
+    return True
+
+
+@contextmanager
+def _touching(path: Path, token: bytes) -> Iterator[None]:
+    """Touch the lock within the context, as long as it is ours."""
     ended = threading.Event()
 
     def touch() -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # they must reach the main thread
         while not ended.wait(TOUCH_SECONDS):
             with contextlib.suppress(OSError):
-                os.utime(path)
+                if _content(path) == token:
+                    os.utime(path)
 
     thread = threading.Thread(target=touch, daemon=True, name="lock")
-    thread.start()
     try:
-        yield Lock(path, token)
+        with no_interruption():
+            thread.start()
+        yield
     finally:
         ended.set()
-        thread.join()
-        if _content(path) == token:
-            path.unlink(missing_ok=True)
+        with no_interruption():
+            if thread.is_alive():
+                thread.join()
+
+
+def _release(path: Path, token: bytes) -> None:
+    if _content(path) == token:
+        path.unlink(missing_ok=True)
+
+
+def is_held(path: Path) -> bool:
+    """Whether a process that seems to be alive holds the lock; looks once, without waiting."""
+    owner = Owner.parse((_content(path) or b"").decode(errors="replace"))
+    if owner is None:
+        return False
+    if owner.is_gone is not None:
+        return not owner.is_gone
+    return clock_of(path.parent) - last_change(path) < SILENCE_SECONDS
 
 
 def is_left(path: Path) -> bool:
@@ -97,6 +183,9 @@ def _take(path: Path, token: bytes) -> bool:
                 path.unlink()
                 raise
     except FileExistsError:
+        return False
+    except FileNotFoundError:  # another process has removed the folder
+        path.parent.mkdir(parents=True, exist_ok=True)
         return False
     return True
 

@@ -1,9 +1,9 @@
-"""The first stage of a job: its ranks read the manifests together, once, and all of them map the result into memory.
+"""The first stage of a job: one of its ranks reads the manifests, once, and all of them map the result into memory.
 
-Manifests are divided into tasks of about 16 MiB: a range of a large file, or many small files. Each rank begins at a
-different task, takes tasks that no rank works on, and publishes their columns. When all tasks are done, one rank joins
-the columns. The index depends on the manifests alone, whichever rank has read a part. Later starts map the index
-without reading the manifests, as long as these are unchanged.
+Manifests are divided into tasks of about 16 MiB: a range of a large file, or many small files. The workers of the rank
+publish the columns of each task, so a rank that goes on with the work of one that was killed does not read them again.
+When all tasks are done, their columns are joined. Later starts map the index without reading the manifests, as long as
+these are unchanged.
 """
 
 import contextlib
@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from prepcli.engine.ranks.claims import CLAIMS, Claims, begin_stage, do_together
+from prepcli.engine.lock import Lock, do_once
+from prepcli.engine.ranks.stages import LOCK_FILE, begin_stage
 from prepcli.engine.state.workspace import Workspace, read_document, write_json
 from prepcli.errors import PrepcliError, UsageError, naming, same_command
 from prepcli.manifest.foreign import check_is_json_lines
@@ -51,6 +52,7 @@ from prepcli.manifest.parts import Columns, KeyFunction, Part
 from prepcli.manifest.scan import RANGE_BYTES, Range, ranges_of, scan
 from prepcli.manifest.sources import Reader, check_file, is_gzip, open_bytes
 from prepcli.manifest.spool import DRAFT_SUFFIX, is_copied, is_whole, remove_drafts
+from prepcli.processes.pools import map_in_order
 from prepcli.storage.containers import Catalogue
 from prepcli.storage.input_files import FileState, check_unchanged, state_of
 from prepcli.storage.paths import absolute
@@ -95,9 +97,8 @@ _PARTS = "parts"
 
 
 class _Task(NamedTuple):
-    """A task of one rank: the ranges that it reads or unpacks, and the file that it publishes (at `result_path`)."""
+    """A task of a worker: the ranges that it reads or unpacks, and the file that it publishes (at `result_path`)."""
 
-    name: str
     result_path: Path
     pieces: tuple[_Piece, ...]
 
@@ -127,47 +128,64 @@ class _Unpacked(msgspec.Struct, frozen=True):
     state: FileState
 
 
-def read_together(
-    folder: Path, inputs: Sequence[Input], columns: Columns, workspace: Workspace, spool: Path, num_workers: int
+def make_index(
+    lock: Lock,
+    folder: Path,
+    inputs: Sequence[Input],
+    columns: Columns,
+    workspace: Workspace,
+    spool: Path,
+    num_workers: int,
 ) -> None:
-    """Make the index of `inputs` together with the other ranks, and put it into `folder`; returns when it is complete.
+    """Make the index of `inputs`, and put it into `folder`, whose lock this process holds.
 
-    Compressed manifests are unpacked in `spool`, and manifests in an object store are fetched.
+    Compressed manifests are unpacked in `spool`, and manifests in an object store are fetched there.
 
     Raises:
         UsageError: a manifest is damaged.
         InputChangedError: a manifest changed during reading.
         IncompleteError: a worker process was killed.
     """
+    begin = partial(begin_stage, folder, workspace.rank.rank)
     parts = folder / _PARTS
-    parts.mkdir(exist_ok=True)
-    rank = workspace.rank
-    claims = Claims(folder / CLAIMS, rank.rank, workspace.life)
-    together = partial(do_together, claims=claims, world_size=rank.world_size, num_workers=num_workers)
     packed = [_Piece(n, one, Range(one.path, 0, None)) for n, one in enumerate(inputs) if is_copied(one.path)]
     unpacking = _tasks("unpack", parts, packed)
     try:
-        begin_stage(folder, "unpacking manifests", len(unpacking), f"{_PARTS}/unpack-*")
-        together(unpacking, partial(_unpack, spool=spool), partial(_is_unpacked, folder=folder, spool=spool))
+        parts.mkdir(exist_ok=True)
+        begin("unpacking manifests", len(unpacking), f"{_PARTS}/unpack-*")
+        left = [task for task in unpacking if not _is_unpacked(task, spool)]
+        _do(left, partial(_unpack, spool=spool), num_workers)
         plain = _plain_files(inputs, unpacking, spool)
         ranges = [ranges_of(at.path, at.num_bytes, begin=at.begin) for at in plain]
         pieces = [_Piece(n, one, part) for n, one in enumerate(inputs) for part in ranges[n]]
         reading = _tasks("read", parts, pieces)
-        begin_stage(folder, "reading manifests", len(reading), f"{_PARTS}/read-*")
-        together(reading, partial(_read, columns=columns), partial(_is_read, folder=folder))
-        begin_stage(folder, "joining what was read", 1, INDEX_NAME)
+        begin("reading manifests", len(reading), f"{_PARTS}/read-*")
+        left = [task for task in reading if not has_parts(task.result_path, task.states)]
+        _do(left, partial(_read, columns=columns), num_workers)
+        begin("joining what was read", 1, INDEX_NAME)
         sources = [
             new_source(str(one.path), at.path, one.state, at.begin) for one, at in zip(inputs, plain, strict=True)
         ]
-        join = partial(_join, sources=sources, reading=reading, columns=columns, rank_id=workspace.rank_id)
-        together([_Task("join", folder / INDEX_NAME, ())], join, lambda task: task.result_path.exists())
+        _join(folder, sources, reading, columns, workspace.rank_id)
     except FileNotFoundError:
-        # Another rank may have completed the index and removed the parts while this rank was about to use them, or
-        # while it was making a copy again.
+        # This rank stood still for so long that another one has completed the index and removed the parts.
         if not _is_complete(folder):
             raise
-    remove_parts(folder)
-    remove_drafts(spool)
+    if lock.is_ours:
+        _remove_remains(folder)
+        remove_drafts(spool)
+
+
+def _do(tasks: Sequence[_Task], do: Callable[[_Task], object], num_workers: int) -> None:
+    for _ in map_in_order(do, tasks, num_workers):
+        pass
+
+
+def _remove_remains(folder: Path) -> None:
+    """Remove parts, drafts of processes that were killed or too slow, and plans over a damaged index."""
+    for path in folder.iterdir():
+        if path.name == _PARTS or path.name.startswith((".", "plan-", f"{LOCK_FILE}~")):
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 def remove_parts(folder: Path) -> None:
@@ -179,8 +197,7 @@ def remove_parts(folder: Path) -> None:
 def _tasks(name: str, parts: Path, pieces: Sequence[_Piece]) -> list[_Task]:
     """Group consecutive pieces into tasks of at least `RANGE_BYTES`; the last task may be smaller."""
     groups = enumerate(grouped(pieces, lambda piece: piece.num_bytes, RANGE_BYTES))
-    named = ((f"{name}-{number:06d}", group) for number, group in groups)
-    return [_Task(number, parts / number, tuple(group)) for number, group in named]
+    return [_Task(parts / f"{name}-{number:06d}", tuple(group)) for number, group in groups]
 
 
 def _is_complete(folder: Path) -> bool:
@@ -231,9 +248,7 @@ def _content(one: Input) -> Iterator[bytes]:
     check_unchanged(one.path, one.state)
 
 
-def _is_unpacked(task: _Task, folder: Path, spool: Path) -> bool:
-    if _is_complete(folder):
-        return True
+def _is_unpacked(task: _Task, spool: Path) -> bool:
     found = read_document(task.result_path, list[_Unpacked]) or []
     are_whole = all(is_whole(spool / name) for name in {one.name for one in found})
     return are_whole and [one.state for one in found] == task.states
@@ -269,13 +284,10 @@ def _read_piece(piece: _Piece, columns: Columns) -> Part:
     return part
 
 
-def _is_read(task: _Task, folder: Path) -> bool:
-    return _is_complete(folder) or has_parts(task.result_path, task.states)
-
-
-def _join(task: _Task, sources: Sequence[SourceFile], reading: Sequence[_Task], columns: Columns, rank_id: str) -> None:
-    """Join the parts of all manifests to an index in the folder of `task.result_path`, and remove the parts."""
-    folder = task.result_path.parent
+def _join(
+    folder: Path, sources: Sequence[SourceFile], reading: Sequence[_Task], columns: Columns, rank_id: str
+) -> None:
+    """Join the parts of all manifests to an index in `folder`."""
     stream = (part for one in reading for part in read_parts(one.result_path))
     following = next(stream, None)
 
@@ -290,10 +302,6 @@ def _join(task: _Task, sources: Sequence[SourceFile], reading: Sequence[_Task], 
         for number, source in enumerate(sources):
             builder.add_source(source, parts_of(number))
         save_index(folder, builder, files, columns)
-    for path in folder.iterdir():
-        # Drafts of processes that were killed or too slow, and plans over a damaged index.
-        if path.name == _PARTS or path.name.startswith((".", "plan-")):
-            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 MIN_SHARED_BYTES = 8 << 20
@@ -309,7 +317,7 @@ def shared_index(
     keys: Mapping[str, KeyFunction] | None = None,
     looks_for: Callable[[bytes], bool] | None = None,
 ) -> ManifestIndex:
-    """The index of `index_manifests`. All ranks of `workspace` read the manifests together and keep the index there.
+    """The index of `index_manifests`. One rank of `workspace` reads the manifests, and keeps the index there for all.
 
     If there is no workspace, little input, or no permission to write, this process reads the manifests alone.
 
@@ -331,7 +339,7 @@ def shared_index(
 def _find_or_make(
     inputs: Sequence[Input], workspace: Workspace, columns: Columns, num_workers: int
 ) -> ManifestIndex | None:
-    """The shared index, which the ranks make if it does not exist; None if it cannot be written, as in a dry run."""
+    """The shared index, which one rank makes if it does not exist; None if it cannot be written, as in a dry run."""
     what = repr([_FORMAT, __version__, [_named(one.path) for one in inputs], _described(columns)])
     name = _digest(what)
     # The name comes from sizes and times alone, because the servers of some network file systems disagree about the
@@ -351,7 +359,16 @@ def _find_or_make(
     if not free or workspace.spool is None or not _can_write(free[0]):  # a dry run, or an output that cannot be written
         return None
     folder = free[0]
-    read_together(folder, inputs, columns, workspace, workspace.spool, num_workers)
+    make = partial(
+        make_index,
+        folder=folder,
+        inputs=inputs,
+        columns=columns,
+        workspace=workspace,
+        spool=workspace.spool,
+        num_workers=num_workers,
+    )
+    do_once(folder / LOCK_FILE, make, lambda: _is_complete(folder), "is reading the manifests")
     found = _load(folder, read_stored(folder), workspace)
     if found is None:
         raise PrepcliError(f"{folder} was removed during the run, which has stopped; run {same_command()} again")

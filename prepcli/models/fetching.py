@@ -8,7 +8,6 @@ another one is writing, and the incomplete file of a killed process stays. Huggi
 
 import gzip
 import os
-import shutil
 import tarfile
 import zlib
 from collections.abc import Iterator
@@ -18,12 +17,11 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TextIO
 
-from prepcli.engine.ranks.claims import Claims, do_together
+from prepcli.engine.lock import do_once
 from prepcli.engine.run.report import format_bytes
 from prepcli.errors import IncompleteError, PrepcliError
 from prepcli.formats.tar import BLOCK
 from prepcli.interface.calls import tell
-from prepcli.processes.owner import Life, new_rank_id
 from prepcli.storage.transfer import PartialFile, download
 
 _NEMOS_NAME = "maybe_download_from_cloud"
@@ -83,9 +81,8 @@ def fetch_model(url: str, target: Path) -> None:
     if _is_whole(model):
         return
     target.parent.mkdir(parents=True, exist_ok=True)
-    folder = target.with_name(f".{target.name}.claims")
-    do_together([model], _fetch, _is_whole, Claims(folder, 0, Life(folder, new_rank_id())))
-    shutil.rmtree(folder, ignore_errors=True)  # removes files of killed processes, for which no process waits any more
+    lock = target.with_name(f".{target.name}.lock")
+    do_once(lock, lambda _: _fetch(model), lambda: _is_whole(model), f"is fetching {model.name}")
 
 
 def _fetch(model: _Model) -> None:

@@ -5,14 +5,14 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from prepcli.engine.ranks.claims import CLAIMS, Claims, begin_stage, do_together
+from prepcli.engine.lock import Lock, do_once
+from prepcli.engine.ranks.stages import LOCK_FILE, begin_stage
 from prepcli.engine.state.workspace import Workspace, atomic_file, read_document, write_json
 from prepcli.errors import PrepcliError, naming, same_command
 
@@ -103,9 +103,12 @@ def plan_once(
         return found
     if workspace.spool is None or not os.access(index_folder, os.W_OK):  # nothing is written in a dry run
         return make(Scratch(workspace.root))
-    claims = Claims(index_folder / CLAIMS, workspace.rank.rank, workspace.life)
-    begin_stage(index_folder, "planning", 1, f"{name}/{_DOCUMENT}")
-    do_together([folder], partial(_make, make=make), lambda made: _load(made) is not None, claims)
+
+    def plan(_: Lock) -> None:
+        begin_stage(index_folder, workspace.rank.rank, "planning", 1, f"{name}/{_DOCUMENT}")
+        _make(folder, make)
+
+    do_once(index_folder / LOCK_FILE, plan, lambda: _load(folder) is not None, "is planning")
     found = _load(folder)
     if found is None:
         raise PrepcliError(f"{folder} was removed during the run, which has stopped; run {same_command()} again")

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -204,7 +204,7 @@ SHARED_KILLS = [
 
 
 class SharingCase(Case):
-    """Ranks that read the manifests together; all runs are in one place, which some outputs name."""
+    """Ranks that share an index; all runs are in one place, which some outputs name."""
 
     def arguments(self, out: Path) -> list[object]:
         return [*super().arguments(out), "--num-workers", 1, "--max-rejects", 0.9]
@@ -246,22 +246,27 @@ def sharing_cases(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], C
 def test_killed_ranks_that_share_an_index(
     command: str, world_size: int, moment: str, sharing_cases: Callable[[str], Case], tmp_path: Path
 ) -> None:
-    """The first rank is killed while it reads, between the stages, or at work: the others go on, or two new ones do."""
+    """The first rank is killed while it reads, between the stages, or at work: the others go on, or two new ones do.
+
+    If it dies before the first unit, the others start when it has begun to read, so that they wait for it.
+    """
     sharing = sharing_cases(command)
     out = sharing.new_place(tmp_path)
 
-    def launch(name: str, number: int, environ: Environ = None) -> list[Process]:
-        places = [("--rank", rank, "--world-size", number, "--launch-id", name) for rank in range(number)]
-        return [sharing.start(out, *place, environ=None if place[1] else environ) for place in places]
+    def launch(name: str, ranks: Sequence[int], number: int, environ: Environ = None) -> list[Process]:
+        places = [("--rank", rank, "--world-size", number, "--launch-id", name) for rank in ranks]
+        return [sharing.start(out, *place, environ=environ) for place in places]
 
-    victim, *others = launch("first", world_size, {KILL_AT: moment})
-    for process in others:
+    [victim] = launch("first", [0], world_size, {KILL_AT: moment})
+    while moment != "at work" and victim.poll() is None and not any(out.parent.glob("out.prepcli/**/stage.json")):
+        time.sleep(0.002)
+    for process in launch("first", range(1, world_size), world_size):
         end(process)
-    # With others, work may be over before the victim comes to where it dies.
-    end(victim, -9, *([0] if world_size > 1 else []))
+    # At work, all may be done by others before the victim comes to where it dies.
+    end(victim, -9, *([0] if world_size > 1 and moment == "at work" else []))
     told = prepcli("status", out, "--json")
     if told.code or told.json["state"] != "finished":
-        for process in launch("second", 2):
+        for process in launch("second", range(2), 2):
             end(process)
     check(sharing, out)
     assert not list(out.parent.glob("out.prepcli/**/index/*/parts"))

@@ -1,4 +1,4 @@
-"""Ranks read manifests together: the same index as one process makes, whoever read what, and nothing is read twice."""
+"""One rank reads manifests for all: the same index as without ranks, whoever read what, and nothing is read twice."""
 
 import errno
 import gzip
@@ -180,7 +180,7 @@ def test_the_same_index_for_any_number_of_ranks(manifests: Manifests, ranks: int
     folders = list((tmp_path / "out.prepcli" / "index").iterdir())
     assert len(folders) == 1
     assert not (folders[0] / "parts").exists()
-    assert [path for path in folders[0].iterdir() if path.name.startswith(".")] == []
+    assert [path for path in folders[0].iterdir() if path.name.startswith((".", "lock"))] == []
 
 
 def test_an_index_that_another_rank_completes_while_we_look_for_one(
@@ -234,14 +234,14 @@ def test_a_small_file_that_is_written_to_meanwhile(
     suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths = many_compressed(tmp_path) if suffix else many_tidy(tmp_path)
-    begun = shared_index.read_together
+    begun = shared_index.make_index
 
-    def write_first(*arguments: Any) -> None:
+    def write_first(*arguments: Any, **named: Any) -> None:
         with Path(paths[20]).open("ab") as file:
             file.write(b"{}\n")
-        begun(*arguments)
+        begun(*arguments, **named)
 
-    monkeypatch.setattr(shared_index, "read_together", write_first)
+    monkeypatch.setattr(shared_index, "make_index", write_first)
     with pytest.raises(InputChangedError, match=rf"20\.json{suffix} was changed"):
         make(tmp_path, paths)
 
@@ -470,7 +470,7 @@ def test_copies_that_a_killed_process_was_making_are_removed(
 @pytest.mark.slow
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_killed_at_any_step(ranks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rank that is killed at any change of a name holds a claim; others, and the next start, make the same index."""
+    """A rank that is killed at any change of a name holds the lock; others, and the next start, make the same index."""
     paths = few(tmp_path)
     expected = index_manifests(paths, keys=KEYS, spool_dir=tmp_path / "elsewhere")
 
@@ -496,16 +496,20 @@ def test_killed_at_any_step(ranks: int, tmp_path: Path, monkeypatch: pytest.Monk
     pytest.fail("it is killed each time")
 
 
-def test_a_slow_rank_does_not_change_the_index(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, draw: random.Random
+@pytest.mark.parametrize("manifests", [one_large, compressed])
+def test_ranks_that_lose_the_lock_while_they_read(
+    manifests: Manifests, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, draw: random.Random
 ) -> None:
-    paths = one_large(tmp_path)
-    expected = index_manifests(paths, keys=KEYS)
+    """They seemed to have ended: several ranks make the index at once, and none removes what another one needs."""
+    paths = manifests(tmp_path)
+    expected = index_manifests(paths, keys=KEYS, spool_dir=tmp_path / "elsewhere")
 
     def slow(rank: int) -> None:
         real = index_files.write_parts
 
         def delayed(*arguments: object) -> None:
+            for lock in tmp_path.glob("out.prepcli/index/*/lock"):
+                lock.unlink(missing_ok=True)
             time.sleep(draw.random() / 50)
             real(*arguments)  # type: ignore[arg-type]
 
@@ -513,6 +517,7 @@ def test_a_slow_rank_does_not_change_the_index(
         assert_same(make(tmp_path, paths, rank, 3), expected)
 
     assert forked([partial(slow, rank) for rank in range(3)]) == [0, 0, 0]
+    assert_same(make(tmp_path, paths), expected)
 
 
 def test_little_input_is_read_without_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,11 +17,12 @@ from pathlib import Path
 
 import pytest
 
-from prepcli.engine.ranks import claims, launch
+from prepcli.engine.ranks import launch
 from prepcli.errors import IncompleteError, PrepcliError
 from prepcli.models import ranks
 from prepcli.models.devices import Devices
 from prepcli.models.fetching import fetch_model
+from prepcli.processes.owner import Owner
 from prepcli.storage import transfer
 from tests.commands.download.server import Site, serving
 from tests.conftest import MINI_CORPUS, tree
@@ -83,12 +84,14 @@ def test_processes_that_start_at_once_fetch_once_also_when_some_are_killed(
     """Whoever fetches is killed, twice: the next one continues, and what has the final name is always whole."""
     site = serve(Site({NAME: DATA}, hold_after=[1_500_000, 1_500_000]))
     processes = [start(site, target) for _ in range(4)]
-    folder = target.with_name(f".{NAME}.claims")
+    lock = target.with_name(f".{NAME}.lock")
     killed: list[int] = []
     for num_megabytes in (1, 2):
         wait_until(lambda enough=num_megabytes << 20: fetched_so_far(target) >= enough)  # type: ignore[misc]
         assert not target.exists()
-        killed.append(claims.owners(folder)[NAME][1].pid)
+        holder = Owner.parse(lock.read_text())
+        assert holder is not None
+        killed.append(holder.pid)
         os.kill(killed[-1], signal.SIGKILL)
     errors = [process.communicate(timeout=HANG_SECONDS)[1] for process in processes]
     codes = {process.pid: process.returncode for process in processes}

@@ -1,8 +1,8 @@
 """`python -m tests.support.sharing_ranks`: prepcli, whose ranks share any manifest's index, and which may kill itself.
 
 The tasks of the first stage are small. `KILL_AT` names the moment at which the process kills itself: when it is about
-to publish what it has read (and holds a claim of it), when the index is complete, when the plan is, or when it is about
-to publish its first unit. Models are toys.
+to publish what it has read (and holds the lock of the index), when the index is complete, when the plan is, or when it
+is about to publish its first unit. Models are toys.
 """
 
 import os

@@ -11,11 +11,12 @@ from typing import Any
 import msgspec
 
 from prepcli.engine.ledger import part_of
+from prepcli.engine.lock import is_held
 from prepcli.engine.publishing.publish import Marker, read_marker
 from prepcli.engine.publishing.rejects import commonest, is_asked_for, is_bad, is_unlisted, num_retryable
-from prepcli.engine.ranks.claims import CLAIMS, STAGE_FILE, Stage, owners
 from prepcli.engine.ranks.drafts import units_at_work
 from prepcli.engine.ranks.progress import RankProgress, format_seconds, is_running, read_progress
+from prepcli.engine.ranks.stages import LOCK_FILE, STAGE_FILE, Stage
 from prepcli.engine.run.report import finished_report, format_bytes, repair_command, repair_line, retry_line
 from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.stored_units import find_plan, read_units
@@ -32,8 +33,8 @@ class RankStatus(msgspec.Struct):
     """The status of one rank of the newest launch.
 
     `state`: as in `prepcli.engine.ranks.progress.RankProgress`, or `silent` (running, but without a sign of life), or
-    `not_started`. `share_done` is between 0 and 1. `working_on`: the units that the rank is doing, from any share;
-    while the ranks plan, the tasks of the stage that it is doing.
+    `not_started`. `share_done` is between 0 and 1. `working_on`: the units that the rank is doing, from any share.
+    While there is no plan, only the rank is listed that works on it.
     """
 
     rank: int
@@ -205,16 +206,13 @@ def _planning(workspace: Workspace, is_at_work: bool) -> Status | None:
     if newest is None or stage is None:
         return None
     num_done = len(list(newest.parent.glob(stage.results)))
-    in_hand: dict[int, list[str]] = {}
-    for task, (rank, owner) in sorted(owners(newest.parent / CLAIMS).items()):
-        if not workspace.life.has_ended(owner, REPEAT_SECONDS):
-            in_hand.setdefault(rank, []).append(task)
+    at_work = is_held(newest.parent / LOCK_FILE)
     words = shlex.split(stage.run_with)
     return Status(
         str(workspace.named),
         command=words[1] if words[:1] == ["prepcli"] and len(words) > 1 else "-",
-        state="planning" if is_at_work else "stopped",
-        ranks=[RankStatus(rank, "running", working_on=tasks) for rank, tasks in sorted(in_hand.items())],
+        state="planning" if is_at_work or at_work else "stopped",
+        ranks=[RankStatus(stage.rank, "running", host=stage.host)] if at_work else [],
         continue_with=f"cd {shlex.quote(stage.run_in)} && {stage.run_with}",
         stage=stage.doing,
         stage_done=num_done,
@@ -411,7 +409,7 @@ def _planning_lines(status: Status) -> list[str]:
     lines = [
         f"{_where(status)}: {status.command}, {status.state} before the first unit",
         f"  {status.stage}, {status.stage_done:,} of {status.stage_total:,} done",
-        *(f"    rank {rank.rank}{_working_on(rank)}" for rank in status.ranks),
+        *(f"    rank {rank.rank} on {rank.host}" for rank in status.ranks),
     ]
     if status.state == "stopped" and status.continue_with:
         lines.append(f"  continue with: {printable_command(status.continue_with)}")

@@ -1,6 +1,7 @@
-"""`status` before there is a plan: what the ranks do with the manifests, how far they are, and who does what."""
+"""`status` before there is a plan: what is done with the manifests, how far it is, and which rank does it."""
 
 import os
+import socket
 import tempfile
 import time
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from prepcli.engine.ranks.claims import begin_stage
+from prepcli.engine.ranks.stages import begin_stage
 from prepcli.engine.run.status import Status, read_status
 from prepcli.engine.state.workspace import Workspace
 from prepcli.manifest import index as index_module
@@ -19,6 +20,7 @@ from tests.support.running import prepcli
 
 MANIFEST = SHORT_CORPUS / "manifest.json"
 TARRED = ("--num-shards", 3, "--num-workers", 1)
+ELSEWHERE = f"abc-{'0' * 16}-1-1"
 
 
 @pytest.fixture(autouse=True)
@@ -54,11 +56,10 @@ def test_each_stage_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert [one.stage_done for one in read] == list(range(len(read)))
     assert {(one.state, one.command) for one in read} == {("planning", "manifest-to-tarred")}
     assert {one.stage_total for one in read} == {len(read)}
-    assert [one.ranks[0].working_on for one in read] == [[f"read-{n:06d}"] for n in range(len(read))]
-    assert [(one.stage, one.stage_done, one.ranks[0].working_on) for one in joined] == [
-        ("joining what was read", 0, ["join"])
-    ]
+    assert [(one.stage, one.stage_done, one.stage_total) for one in joined] == [("joining what was read", 0, 1)]
     assert [(one.stage, one.stage_done, one.stage_total) for one in planned] == [("planning", 0, 1)]
+    at_work = [[(rank.rank, rank.host) for rank in one.ranks] for one in (*read, *joined, *planned)]
+    assert at_work == [[(0, socket.gethostname())]] * len(at_work)
     assert prepcli("status", out, "--json").json["state"] == "finished"
 
 
@@ -67,11 +68,9 @@ def test_a_file_server_with_another_clock(tmp_path: Path, monkeypatch: pytest.Mo
     """Times of files are compared with its clock, which a new file tells; where none can be made, with ours."""
     folder = tmp_path / "out.prepcli/index/a"
     folder.mkdir(parents=True)
-    begin_stage(folder, "reading manifests", 4, "parts/*")
-    claims, real = tmp_path / "out.prepcli/claims", time.time
-    claims.mkdir()
-    rank = claims / "rank-far-x-1-1"
-    rank.write_text("1")
+    begin_stage(folder, 0, "reading manifests", 4, "parts/*")
+    lock, real = folder / "lock", time.time
+    lock.write_text(ELSEWHERE)
 
     def state() -> str:
         return read_status(Workspace(tmp_path / "out")).state
@@ -79,33 +78,33 @@ def test_a_file_server_with_another_clock(tmp_path: Path, monkeypatch: pytest.Mo
     with monkeypatch.context() as patch:
         patch.setattr(time, "time", lambda: real() + ahead)
         assert state() == "planning"
-        os.utime(rank, (real() - 100,) * 2)
+        os.utime(lock, (real() - 200,) * 2)
         assert state() == "stopped"
-    os.utime(rank)
+    os.utime(lock)
     monkeypatch.setattr(tempfile, "TemporaryFile", Mock(side_effect=PermissionError))
     assert state() == "planning"
 
 
-def test_a_rank_on_another_machine(tmp_path: Path) -> None:
-    """Only its sign of life tells whether it still reads."""
+def test_a_rank_on_another_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the time of its lock tells whether it still reads."""
     out = tmp_path / "out"
     folder = tmp_path / "out.prepcli/index/a"
-    (folder / "claims").mkdir(parents=True)
-    begin_stage(folder, "reading manifests", 4, "parts/*")
-    (folder / "parts").mkdir()
+    (folder / "parts").mkdir(parents=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(socket, "gethostname", lambda: "node7")
+        begin_stage(folder, 2, "reading manifests", 4, "parts/*")
     (folder / "parts/read-000000").touch()
-    os.utime(folder / "stage.json", (time.time() - 100,) * 2)
-    (folder / "claims/read-000001.0").write_text(f"2 abc-{'0' * 16}-1-1")
-    beat = tmp_path / f"out.prepcli/claims/rank-abc-{'0' * 16}-1-1"
-    beat.parent.mkdir()
-    beat.write_text("1")
+    os.utime(folder / "stage.json", (time.time() - 200,) * 2)
+    lock = folder / "lock"
+    lock.write_text(ELSEWHERE)
     alive = prepcli("status", out)
     assert "planning before the first unit" in alive.out
     assert "reading manifests, 1 of 4 done" in alive.out
-    assert "rank 2, at read-000001" in alive.out
-    os.utime(beat, (time.time() - 100,) * 2)
+    assert "rank 2 on node7" in alive.out
+    os.utime(lock, (time.time() - 200,) * 2)
     dead = prepcli("status", out)
     assert "stopped before the first unit" in dead.out
+    assert "rank 2" not in dead.out
     assert "continue with: cd " in dead.out
     both = prepcli("status", out, tmp_path / "other")
     assert "stopped: reading manifests" in both.out

@@ -1,0 +1,42 @@
+"""Stages of the work that one rank does for all before there is a plan: `prepcli status` reads them in `stage.json`."""
+
+import socket
+from pathlib import Path
+
+import msgspec
+
+from prepcli.engine.state.workspace import write_json
+from prepcli.interface.calls import command_line
+
+LOCK_FILE = "lock"
+"""The lock (`prepcli.engine.lock`) of the rank that reads the manifests or plans, in the folder of the index."""
+STAGE_FILE = "stage.json"
+"""The name of a file next to the lock; it describes what the holder does."""
+
+
+class Stage(msgspec.Struct):
+    """The content of `stage.json`: the work of the rank that holds the lock, for example reading manifests.
+
+    `doing` is the work in words, and `total` the number of its tasks. `results` is a glob, relative to the folder of
+    `stage.json`, that matches one file per finished task. `run_with` is the command, and `run_in` the folder in which
+    it was started. `rank` does the work, on the machine `host`.
+    """
+
+    doing: str
+    total: int
+    results: str
+    run_with: str
+    run_in: str
+    rank: int = 0
+    host: str = ""
+
+
+def begin_stage(folder: Path, rank: int, doing: str, total: int, results: str) -> None:
+    """Write `stage.json` in `folder`: the rank `rank`, which holds the lock, begins a stage now.
+
+    The other arguments are the fields of `Stage`. Does nothing if `total`, the number of tasks, is 0.
+    """
+    if total:
+        run_with = command_line(of_rank=False)
+        stage = Stage(doing, total, results, run_with, str(Path.cwd()), rank, socket.gethostname())
+        write_json(folder / STAGE_FILE, stage, durable=False)
