@@ -19,9 +19,9 @@ import pytest
 from prepcli.engine import runs as engine
 from prepcli.engine.commits import LOCK_FILE, recover
 from prepcli.engine.ledger import Commit, Ledger, Pending
+from prepcli.engine.publishing.publish import UnitWriter
 from prepcli.engine.state.plan import Unit
 from prepcli.engine.state.workspace import Workspace
-from prepcli.engine.publishing.publish import FolderWriter
 from tests.conftest import SHORT_CORPUS, read_lines, tree, write_lines
 from tests.faults.commits import CHANGES, Kills, prepared
 from tests.faults.test_every_call import EVERYTHING
@@ -400,7 +400,7 @@ def test_a_writer_whose_folder_a_commit_has_removed(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path / "out")
     workspace.enter(workspace.root / "0123456789abcdef")
     workspace.prepare()
-    with FolderWriter(workspace, "digest", Unit("unit", 1.0, 1)) as writer:
+    with UnitWriter(workspace, "digest", Unit("unit", 1.0, 1)) as writer:
         writer.open("a/b/first").write(b"first")
         shutil.rmtree(workspace.tmp)
         with pytest.raises(FileNotFoundError):

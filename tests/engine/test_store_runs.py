@@ -352,7 +352,7 @@ def test_kills(
     folder = tmp_path_factory.mktemp("disk")
     expected, other = on_a_disk(folder, num_units=3), on_a_disk(folder, num_units=2, seed=2)
     options = OPTIONS[change]
-    killed, before = Killed(runs, lambda: BEFORE[change](runs)), ledger(runs)
+    killed = Killed(runs, lambda: BEFORE[change](runs))
     count = killed.call(0, lambda: runs.run(runs.job(num_units=3), **options))
     assert runs.objects() == expected
     assert count > 50
@@ -360,7 +360,7 @@ def test_kills(
         for again in ("continue", "replace"):
             killed.call(moment, lambda: runs.run(runs.job(num_units=3), **options))
             if again == "continue":
-                has_begun = not options.get("overwrite") or is_under_way(runs)
+                has_begun = not options.get("overwrite") or ledger(runs).writer is not None
                 runs.run(runs.job(num_units=3), **({} if has_begun else options))
             else:
                 runs.run(runs.job(num_units=2, seed=2), overwrite=True)
