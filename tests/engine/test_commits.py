@@ -392,7 +392,7 @@ def test_owner_json(manifest: Path, out: Path, tmp_path: Path) -> None:
     succeed("--undo-concat", out)
     assert ledger(out) == Ledger((first,))
     assert isinstance(first, Commit)
-    assert sorted(path.name for path in state(out).iterdir() if path.is_dir()) == sorted([first.folder, "owned"])
+    assert sorted(path.name for path in state(out).iterdir() if path.is_dir()) == [first.folder]
 
 
 def test_a_writer_whose_folder_a_commit_has_removed(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def test_a_run_that_another_one_overwrites_changes_nothing_more(seed: int, out: 
     """One with the same settings has nothing more to do."""
 
     def overwrite(unit: Unit) -> None:
-        if unit.id == "unit_003":
+        if unit.id == "unit_000":
             run(out, ToyJob(out, seed=1), overwrite=True)
 
     job = ToyJob(out, seed=seed, before_unit=overwrite)

@@ -227,12 +227,11 @@ def test_rejects_that_are_not_listed_are_a_bug(tmp_path: Path) -> None:
 
 def test_killed_runs_leave_no_rubbish_behind(tmp_path: Path) -> None:
     out = tmp_path / "out"
+    run(out, rank=Rank(0, 2))
     workspace = Workspace(out)
-    workspace.prepare()
     stale = workspace.make_tmp("unit_000")
-    dead = stale.with_name(stale.name.replace(f"-{os.getpid()}-", "-999999999-"))
-    stale.rename(dead)
-    run(out)
+    stale.rename(stale.with_name(stale.name.replace(f"-{os.getpid()}-", "-999999999-")))
+    run(out, rank=Rank(0, 2))
     assert list(workspace.tmp.iterdir()) == []
 
 

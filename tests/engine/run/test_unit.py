@@ -87,7 +87,7 @@ def test_fault_while_publishing(tmp_path: Path, name: str, number: int, words: s
     assert caught.value.exit_code == 1
     assert markers(out).items() >= kept.items()
     assert set(tree(out).items()) <= set(reference(tmp_path).items())  # what stands under a final name is whole
-    assert run(out).status == "done"
+    assert run(out).status in ("done", "nothing_to_do")  # the latter if only the end of the commit was missing
     assert tree(out) == tree(tmp_path / "reference")
 
 
