@@ -1,7 +1,7 @@
 """How much later a job ends than it could, when ranks are uneven: eight, of which one is slow and one is killed.
 
     python benchmarks/stealing.py                # about a minute
-    python benchmarks/stealing.py --markers      # with the engine of commands whose units have markers
+    PYTHONPATH=CHECKOUT python benchmarks/stealing.py    # with the prepcli of another commit
     python benchmarks/stealing.py --no-steal     # for comparison: units are left over
 
 Units only wait: a second each, on average. Rank 1 needs four times as long, and rank 0 is killed at a third of an even
@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from prepcli.engine.publishing.publish import UnitWriter
-from prepcli.engine.run import run as runs
 from prepcli.engine.run.job import RunOptions, UnitJob
 from prepcli.engine.run.run import run_job
 from prepcli.engine.run.unit import Advance
@@ -77,10 +76,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--units", type=int, default=320)
     parser.add_argument("--no-steal", action="store_true")
-    parser.add_argument("--markers", action="store_true", help="Units have markers, not folders.")
     arguments = parser.parse_args()
-    if not arguments.markers:
-        runs.UNIT_FOLDERS |= {Waiting.command}
     with tempfile.TemporaryDirectory(prefix="prepcli-stealing-") as name:
         out, log = Path(name) / "out", Path(name) / "log"
         log.mkdir()

@@ -190,9 +190,7 @@ class PrepareJob(RecordJob[RecordUnit, _Contents]):
         durations = [np.empty(0)]
         writer.join("manifest.json", (f"parts/{marker.unit}.jsonl" for marker in markers))
         for marker in markers:
-            counts = msgspec.json.decode(
-                (workspace.root / f"parts/{marker.unit}.counts.json").read_bytes(), type=_Counts
-            )
+            counts = msgspec.json.decode(writer.part(f"parts/{marker.unit}.counts.json").read_bytes(), type=_Counts)
             durations.append(np.array(counts.durations))
             for speaker, (records, seconds) in counts.speakers.items():
                 total.add(speaker, records, seconds)
@@ -205,12 +203,7 @@ class PrepareJob(RecordJob[RecordUnit, _Contents]):
         }
 
     def _split_rejects(self, plan: _Plan, markers: Sequence[Marker], writer: UnitWriter) -> Counter[str]:
-        files = [
-            writer.workspace.root / name
-            for marker in markers
-            for name in marker.work_files
-            if name.startswith("rejects/")
-        ]
+        files = [writer.part(name) for marker in markers for name in marker.work_files if name.startswith("rejects/")]
         manifests = [file.path for file in plan.inputs]
         decoder = msgspec.json.Decoder(_Rejected)
         by_reason: dict[str, Any] = {}

@@ -191,7 +191,8 @@ def test_either_name_of_the_codec_is_the_same_setting(tmp_path: Path) -> None:
     words = ("manifest-to-shar", MINI_CORPUS / "manifest.json", tmp_path / "shar", "--json")
     assert prepcli(*words, "--force-codec", "wav").json["status"] == "done"
     assert prepcli(*words, "--audio-format", "wav").json["status"] == "nothing_to_do"
-    assert "--audio-format wav" in (tmp_path / "shar.prepcli/plan.json").read_text()
+    (plan,) = (tmp_path / "shar.prepcli").glob("*/plan.json")
+    assert "--audio-format wav" in plan.read_text()
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,10 @@ import msgspec
 import pytest
 
 from prepcli.engine import runs as engine
-from prepcli.engine.commits import LOCK_FILE, recover
+from prepcli.engine.commits import recover
 from prepcli.engine.ledger import Commit, Ledger, Pending
-from prepcli.engine.publishing.publish import FolderWriter
+from prepcli.engine.lock import LOCK_FILE
+from prepcli.engine.publishing.publish import UnitWriter
 from prepcli.engine.state.plan import Unit
 from prepcli.engine.state.workspace import Workspace
 from tests.conftest import SHORT_CORPUS, read_lines, tree, write_lines
@@ -392,7 +393,7 @@ def test_owner_json(manifest: Path, out: Path, tmp_path: Path) -> None:
     succeed("--undo-concat", out)
     assert ledger(out) == Ledger((first,))
     assert isinstance(first, Commit)
-    assert sorted(path.name for path in state(out).iterdir() if path.is_dir()) == sorted([first.folder, "owned"])
+    assert sorted(path.name for path in state(out).iterdir() if path.is_dir()) == [first.folder]
 
 
 def test_a_writer_whose_folder_a_commit_has_removed(tmp_path: Path) -> None:
@@ -400,7 +401,7 @@ def test_a_writer_whose_folder_a_commit_has_removed(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path / "out")
     workspace.enter(workspace.root / "0123456789abcdef")
     workspace.prepare()
-    with FolderWriter(workspace, "digest", Unit("unit", 1.0, 1)) as writer:
+    with UnitWriter(workspace, "digest", Unit("unit", 1.0, 1)) as writer:
         writer.open("a/b/first").write(b"first")
         shutil.rmtree(workspace.tmp)
         with pytest.raises(FileNotFoundError):

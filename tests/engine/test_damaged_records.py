@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import tree
-from tests.engine.state_files import COMMANDS, state_file
+from tests.engine.state_files import state_file
 from tests.support.audio_files import write_short_corpus
 from tests.support.running import prepcli, prepcli_process
 
@@ -19,28 +19,27 @@ CONTENTS = {
     "not UTF-8": b'{"unit": "\xff"}',
     "deep": b"[" * 100_000,
 }
-FILES = ("plan.json", "report.json", "done/shard_000001.json", "done/finish.json", "progress/rank_00000.json")
-CASES = [(kind, name) for kind in COMMANDS for name in (*FILES, *["owner.json"] * (kind == "tarred"))]
+FILES = (
+    "owner.json",
+    "plan.json",
+    "report.json",
+    "units/shard_000001/unit.json",
+    "units/finish/unit.json",
+    "progress/rank_00000.json",
+)
 
 
 @pytest.fixture(scope="module")
-def every(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a manifest, and a set of each kind."""
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A set, beside its manifest."""
     folder = tmp_path_factory.mktemp("made")
     write_short_corpus(folder, 6).rename(folder / "m.json")
-    for kind in COMMANDS:
-        assert prepcli(*command(kind, folder / kind, folder / "m.json")).code == 0
-    return folder
+    assert prepcli(*command(folder / "tarred", folder / "tarred")).code == 0
+    return folder / "tarred"
 
 
-@pytest.fixture
-def made(every: Path) -> Path:
-    return every / "tarred"
-
-
-def command(kind: str, out: Path, manifest: Path, size: int | None = None) -> tuple[object, ...]:
-    name, option = COMMANDS[kind]
-    return (name, manifest, out, option, size or (3 if kind == "tarred" else 2))
+def command(made: Path, out: Path, num_shards: int = 3) -> tuple[object, ...]:
+    return ("manifest-to-tarred", made.with_name("m.json"), out, "--num-shards", num_shards)
 
 
 def copied(made: Path, folder: Path) -> Path:
@@ -49,48 +48,46 @@ def copied(made: Path, folder: Path) -> Path:
     return folder / "out"
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "content"),
-    [(*case, name) for case in CASES for name in (CONTENTS if case[0] == "tarred" else ["no fields"])],
-)
-def test_a_damaged_file_is_treated_as_missing(every: Path, tmp_path: Path, kind: str, name: str, content: str) -> None:
-    out = copied(every / kind, tmp_path)
+@pytest.mark.parametrize("content", CONTENTS)
+@pytest.mark.parametrize("name", FILES)
+def test_a_damaged_file_is_treated_as_missing(made: Path, tmp_path: Path, name: str, content: str) -> None:
+    out = copied(made, tmp_path)
     state_file(out, name).write_bytes(CONTENTS[content])
     verified, inspected, status = (prepcli(word, out) for word in ("verify", "inspect", "status"))
     unfinished = name not in ("progress/rank_00000.json", "plan.json", "owner.json")
     assert (verified.code, status.code) == (int(unfinished), 2 if "plan" in name else 0)
-    assert inspected.code == (2 if kind == "shar" and name in FILES[:3] else 0)
+    assert inspected.code == 0
     assert "bug" not in verified.err + inspected.err + status.err
     assert ("the run is not finished" in verified.out) == unfinished
-    again = prepcli(*command(kind, out, every / "m.json"))
+    again = prepcli(*command(made, out))
     assert again.code == 0, again.err
-    assert tree(out) == tree(every / kind)
+    assert tree(out) == tree(made)
     assert prepcli("verify", out).code == 0
     assert prepcli("status", out, "--json").json["state"] == "finished"
-    assert prepcli(*command(kind, out, every / "m.json")).out.startswith(f"manifest-to-{kind}: nothing to do")
+    assert prepcli(*command(made, out)).out.startswith("manifest-to-tarred: nothing to do")
 
 
-@pytest.mark.parametrize(("kind", "name"), CASES)
-def test_the_damaged_file_is_named_once(every: Path, tmp_path: Path, kind: str, name: str) -> None:
-    out = copied(every / kind, tmp_path)
+@pytest.mark.parametrize("name", FILES)
+def test_the_damaged_file_is_named_once(made: Path, tmp_path: Path, name: str) -> None:
+    out = copied(made, tmp_path)
     path = state_file(out, name)
     path.write_bytes(b"{}" if name != "owner.json" else b"[]")  # all that `owner.json` says has defaults
     done = prepcli_process("status" if "progress" in name else "inspect", out)
     if "finish" in name:
-        done = prepcli_process(*command(kind, out, every / "m.json"))
+        done = prepcli_process(*command(made, out))
     assert done.err.startswith(f"note: {path} is damaged")
     assert done.err.count("is damaged") == 1
 
 
-@pytest.mark.parametrize(("kind", "name"), [("shar", "plan.json"), ("tarred", "plan.json"), ("tarred", "owner.json")])
-def test_a_damaged_plan_does_not_open_what_others_made(every: Path, tmp_path: Path, kind: str, name: str) -> None:
+@pytest.mark.parametrize("name", ["plan.json", "owner.json"])
+def test_a_damaged_plan_does_not_open_what_others_made(made: Path, tmp_path: Path, name: str) -> None:
     """Without the units of the same plan, nothing shows whose the output is."""
-    out = copied(every / kind, tmp_path)
+    out = copied(made, tmp_path)
     state_file(out, name).write_bytes(b"{}")
-    done = prepcli(*command(kind, out, every / "m.json", 4))
+    done = prepcli(*command(made, out, 4))
     assert done.code == 2
     assert "hoose another " in done.err.splitlines()[-1]
-    assert tree(out) == tree(every / kind)
+    assert tree(out) == tree(made)
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[1]", "dataset_config: [1]", "dataset_config: {num_shards: many}"])

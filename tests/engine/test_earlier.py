@@ -1,20 +1,22 @@
 """Sets that prepcli 0.3 has made: they are looked at, replaced and extended; its unfinished runs are refused."""
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from prepcli.engine.commits import read_ledger
-from prepcli.engine.run import run as runs
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import UsageError
 from tests.conftest import SHORT_CORPUS, read_lines, tree, write_lines
-from tests.engine.folder_runs import run, run_earlier
+from tests.engine.folder_runs import as_of_earlier, run
 from tests.engine.toy import ToyJob
 from tests.support.running import Outcome, prepcli
+
+
+def run_earlier(out: Path, job: ToyJob | None = None) -> None:
+    run(out, job)
+    as_of_earlier(out)
 
 
 def names(folder: Path) -> list[str]:
@@ -71,13 +73,8 @@ def test_rejects_are_tried_again(tmp_path: Path) -> None:
 
 def test_an_unfinished_run_is_refused(tmp_path: Path) -> None:
     out = tmp_path / "out"
-
-    def stop(unit: Any) -> None:
-        if unit.number == 0:
-            raise RuntimeError("stopped")
-
-    with pytest.raises(RuntimeError):
-        run_earlier(out, ToyJob(out, before_unit=stop))
+    run_earlier(out)
+    (tmp_path / "out.prepcli/done/finish.json").unlink()
     before = tree(tmp_path)
     for overwrite in (False, True):
         with pytest.raises(UsageError, match="was begun by an earlier version of prepcli, and is not finished"):
@@ -98,14 +95,12 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def made(corpus: Path) -> Iterator[Path]:
+def made(corpus: Path) -> Path:
     """A set of 0.3, and one addition to it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runs, "UNIT_FOLDERS", frozenset())
-        assert tarred(corpus / "a.json", corpus / "out").code == 0
-        assert tarred(corpus / "b.json", "--concat-to", corpus / "out").code == 0
-    assert not (corpus / "out.prepcli/owner.json").exists()
-    yield corpus / "out"
+    assert tarred(corpus / "a.json", corpus / "out").code == 0
+    assert tarred(corpus / "b.json", "--concat-to", corpus / "out").code == 0
+    as_of_earlier(corpus / "out")
+    return corpus / "out"
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import IncompleteError
 from prepcli.processes.ranks import detect_rank
 from tests.conftest import tree
+from tests.engine.state_files import markers
 from tests.engine.toy import ToyJob, damage
 
 STEP = {
@@ -55,7 +56,7 @@ def start(job: ToyJob, environ: dict[str, str], restarts: int, **options: Any) -
     return run_job(job, Workspace(job.out), RunOptions(rank=rank, budget=Budget(24), steal=False, **options))
 
 
-def test_a_start_that_only_planned_has_not_cleared(tmp_path: Path, environ: dict[str, str]) -> None:
+def test_a_start_that_only_planned_has_not_overwritten(tmp_path: Path, environ: dict[str, str]) -> None:
     out = tmp_path / "out"
     run_job(ToyJob(out), Workspace(out), RunOptions())
     damage(out / "unit_001.txt")
@@ -66,14 +67,14 @@ def test_a_start_that_only_planned_has_not_cleared(tmp_path: Path, environ: dict
     assert b"damaged" not in (out / "unit_001.txt").read_bytes()
 
 
-def test_a_start_that_has_cleared_is_continued(tmp_path: Path, environ: dict[str, str]) -> None:
+def test_a_start_that_has_begun_is_continued(tmp_path: Path, environ: dict[str, str]) -> None:
     out = tmp_path / "out"
     with pytest.raises(IncompleteError):
         start(StopsLate(out), environ, 0, overwrite=True)
-    done = {path.name: path.stat().st_mtime_ns for path in out.glob("unit_*.txt")}
+    done = markers(out)
     assert len(done) == 5
     assert start(ToyJob(out), environ, 1, overwrite=True).status == "done"
-    assert done.items() <= {path.name: path.stat().st_mtime_ns for path in out.glob("unit_*.txt")}.items()
+    assert done.items() <= markers(out).items()
 
 
 def test_a_start_that_only_planned_has_not_retried(tmp_path: Path, environ: dict[str, str]) -> None:

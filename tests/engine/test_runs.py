@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from prepcli.errors import UsageError
 from prepcli.processes.ranks import Rank
 from prepcli.storage.paths import NUMBER
 from tests.conftest import folder_on_another_file_system, tree
-from tests.engine.folder_runs import run, run_names
+from tests.engine.folder_runs import reference, run, run_names
 from tests.engine.toy import ToyJob, ToyPlan
 
 STATE = "out.prepcli"
@@ -24,11 +25,6 @@ STATE = "out.prepcli"
 @pytest.fixture
 def out(tmp_path: Path) -> Path:
     return tmp_path / "out"
-
-
-def reference(folder: Path, **job: Any) -> dict[str, str]:
-    run(folder / "reference", ToyJob(folder / "reference", **job))
-    return tree(folder / "reference")
 
 
 def stop(unit: Any) -> None:
@@ -90,6 +86,29 @@ def test_a_run_that_loses_the_race_is_refused_and_keeps_its_units(out: Path, tmp
         run(out, ToyJob(out, seed=1))
     assert tree(out) == tree(tmp_path / "reference")
     assert run(out, ToyJob(out, seed=1), overwrite=True).status == "done"
+
+
+def test_the_same_command_started_twice(out: Path, tmp_path: Path) -> None:
+    def be_late(unit: Unit) -> None:
+        if unit.id == "unit_000":
+            run(out)
+
+    assert run(out, ToyJob(out, before_unit=be_late)).status == "done"
+    assert tree(out) == reference(tmp_path)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_run_that_another_one_overwrites_changes_nothing_more(seed: int, out: Path, tmp_path: Path) -> None:
+    """One with the same settings has nothing more to do."""
+
+    def overwrite(unit: Unit) -> None:
+        if unit.id == "unit_000":
+            run(out, ToyJob(out, seed=1), overwrite=True)
+
+    job = ToyJob(out, seed=seed, before_unit=overwrite)
+    with pytest.raises(UsageError, match="made by another run") if seed == 0 else nullcontext():
+        run(out, job)
+    assert tree(out) == reference(tmp_path, seed=1)
 
 
 # --- generations -----------------------------------------------------------------------------------------------------
@@ -170,11 +189,13 @@ def test_lost_and_damaged_files_are_made_again(out: Path, tmp_path: Path) -> Non
     for _ in range(2):  # the second time as well
         (out / "unit_002.txt").unlink()
         (out / "unit_004.txt").write_bytes(b"short")
-        assert made_again(out, tmp_path) == ["unit_002", "unit_004"]
+        with (out / "unit_005.txt").open("ab") as file:
+            file.write(b"more")
+        assert made_again(out, tmp_path) == ["unit_002", "unit_004", "unit_005"]
         assert tree(out) == reference(tmp_path)
         assert len(run_names(out)) == 1
     kept = sorted((tmp_path / STATE / "kept").iterdir())
-    assert [path.read_bytes() for path in kept] == [b"short", b"short"]
+    assert [path.read_bytes() for path in kept if path.name.startswith("unit_004")] == [b"short", b"short"]
 
 
 def test_a_lost_merged_file_is_made_again(out: Path, tmp_path: Path) -> None:

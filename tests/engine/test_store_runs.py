@@ -450,12 +450,12 @@ def test_kills(
         for again in ("continue", "replace"):
             killed.call(moment, lambda: runs.run(runs.job(num_units=3), **options))
             if again == "continue":
-                has_begun = ledger(runs) != before  # then the command without its option continues it
+                has_begun = ledger(runs) != before
                 runs.run(runs.job(num_units=3), **({} if has_begun else options))
             else:
                 runs.run(runs.job(num_units=2, seed=2), overwrite=True)
             assert runs.objects() == (expected if again == "continue" else other), (moment, again)
-            assert not list((runs.state / "noted").glob("*")), (moment, again)
+            assert not list((runs.state / "noted").glob("*.json")), (moment, again)
             assert len(list(runs.state.glob("*/plan.json"))) == 1, (moment, again)
             found = ledger(runs)
             assert (len(found.commits), found.begun, found.pending) == (1, None, None), (moment, again)

@@ -1,6 +1,6 @@
 """Ranks of unequal speed that take no units of each other: far apart in time, never started, on a slow disk.
 
-Nothing is done twice or left out. `test_stealing.py` has ranks that take units.
+Nothing is done twice or left out. `ranks/test_helping.py` has ranks that help each other.
 """
 
 import multiprocessing

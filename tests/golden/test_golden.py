@@ -97,11 +97,11 @@ def toy_tree(folder: Path, **changes: str) -> Tree:
         from pathlib import Path
 
         def main():
-            for name in ("out/a.txt", "out.prepcli/rejects.jsonl", "out.prepcli/done/unit.json"):
+            for name in ("out/a.txt", "out.prepcli/rejects.jsonl", "out.prepcli/units/unit.json"):
                 Path(name).parent.mkdir(parents=True, exist_ok=True)
             Path("out/a.txt").write_text({data!r} + "\\n")
             Path("out.prepcli/rejects.jsonl").write_text({reject!r} + "\\n")
-            Path("out.prepcli/done/unit.json").write_text({state!r})
+            Path("out.prepcli/units/unit.json").write_text({state!r})
             print({line!r}, "in", Path("out").absolute())
             print('"records_per_second":', time.monotonic())
             sys.exit(int({code!r}))

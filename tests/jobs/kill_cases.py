@@ -383,7 +383,7 @@ class LhotseCase(Case):
         state = self.workspace(out) / "sets/lhotse-ljspeech"
         if not (state / "prepared.json").exists():
             return int(any(state.glob("run-*/*")))
-        return 2 + len(list((out / "toy_all.json.prepcli/done").glob(f"{self.units}.json")))
+        return 2 + len(list((out / "toy_all.json.prepcli").glob(f"*/units/{self.units}/unit.json")))
 
     def tree(self, out: Path) -> dict[str, str]:
         return {name: digest for name, digest in super().tree(out).items() if ".prepcli/" not in name}

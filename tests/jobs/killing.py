@@ -42,7 +42,7 @@ class Case:
     place: Path | None = None
     """OUT of all runs, if the output holds its own path."""
     is_job: bool = True
-    """The run has marks of units, rejects, and a status."""
+    """The run has units, rejects, and a status."""
 
     def arguments(self, out: Path) -> list[object]:
         where = [self.out_option, out] if self.out_option else [out]
@@ -59,9 +59,9 @@ class Case:
         return Workspace(out, self.workspace(out))
 
     def progress(self, out: Path) -> int:
-        """How far a run is, in steps that only grow: its published units; -1 before its folder is there."""
+        """How far a run is, in steps that only grow: its units that are done; -1 before its folder is there."""
         state = self.state(out)
-        units = [path.parent.name if state.has_unit_folders else path.stem for path in state.marker_files()]
+        units = [path.parent.name for path in state.marker_files()]
         return len(fnmatch.filter(units, self.units)) if units or state.tmp.exists() else -1
 
     def rejects(self, out: Path) -> int:

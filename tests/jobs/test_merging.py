@@ -6,11 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from prepcli.engine.publishing.publish import Marker, UnitWriter
+from prepcli.engine.publishing.publish import FinishWriter, Marker, UnitWriter
 from prepcli.engine.state.plan import Unit
 from prepcli.engine.state.workspace import Workspace
 from prepcli.jobs import merging
 from prepcli.jobs.merging import PartWriter, index_of, write_merged
+from tests.engine.folder_runs import begun_workspace
+
+NAMES = ("all", "none", "nothing")
 
 
 def part(workspace: Workspace, name: str, records: list[int]) -> Marker:
@@ -30,18 +33,15 @@ def test_merge_puts_the_lines_of_all_parts_in_order(tmp_path: Path, monkeypatch:
     kept = rng.random(1000) < 0.9
     kept[320:460] = False  # whole chunks without a line
     owner = rng.integers(0, 7, 1000)
-    workspace = Workspace(tmp_path / "out")
-    for folder in (workspace.tmp, workspace.done):
-        folder.mkdir(parents=True)
+    workspace = begun_workspace(tmp_path / "out")
     # The last unit has no line.
     markers = [part(workspace, f"u{unit}", np.flatnonzero(kept & (owner == unit)).tolist()) for unit in range(8)]
-    index: Any = None
-    for name, some in (("all", markers), ("none", markers[7:]), ("nothing", [])):
-        with UnitWriter(workspace, "digest", Unit(name, 0.0, 0)) as writer:
+    with FinishWriter(workspace, "digest", markers) as writer:
+        for name, some in zip(NAMES, (markers, markers[7:], []), strict=True):
             write_merged(f"{name}.json", some, writer)
-            index = index_of(some[2], writer) if some == markers else index
-            writer.publish()
-    merged = (tmp_path / "out/all.json").read_bytes()
+        index: Any = index_of(markers[2], writer)
+        writer.publish()
+    merged, *empty = ((workspace.unit_folder("finish") / f"files/{name}.json").read_bytes() for name in NAMES)
     assert [int(line.rstrip(b"x")) for line in merged.split()] == np.flatnonzero(kept).tolist()
-    assert (tmp_path / "out/none.json").read_bytes() == (tmp_path / "out/nothing.json").read_bytes() == b""
+    assert empty == [b"", b""]
     assert index["half"].tolist() == [record / 2 for record in index["record"].tolist()]

@@ -1,13 +1,12 @@
-"""Ranks with models help each other as all others do: a unit is claimed when it begins, not when it is read ahead."""
+"""Ranks with models help each other as all others do: a unit begins when it is computed, not when it is read ahead."""
 
 from __future__ import annotations
 
 import itertools
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,9 +15,7 @@ from prepcli.commands.extend_codec_codes.job import CodesJob, codes_workspace
 from prepcli.commands.extend_codec_codes.options import CodesOptions
 from prepcli.commands.extend_context_audio.job import ContextJob
 from prepcli.commands.extend_context_audio.options import ExtendContextAudio
-from prepcli.engine.ranks.claims import Claims
 from prepcli.engine.ranks.progress import RankProgress, SharedCounter, progress_file
-from prepcli.engine.ranks.stealing import claims_folder, units_in_hand
 from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
@@ -27,9 +24,9 @@ from prepcli.engine.state.plan import Unit
 from prepcli.engine.state.workspace import Workspace, read_document
 from prepcli.jobs import model_job, prefetch
 from prepcli.models.running import ModelRunner, Running
-from prepcli.processes.owner import Life
 from prepcli.processes.ranks import Rank
 from tests.conftest import MINI_CORPUS, tree
+from tests.engine.folder_runs import begun_workspace
 from tests.support.lazy import lazy
 from tests.support.shar_sets import make
 from tests.support.toy_codec import use_toy_codec
@@ -48,7 +45,7 @@ DIES_AT = 19
 
 
 class Launch:
-    """A launch of two ranks over one job; it is noted what this rank has claimed whenever its model begins a batch."""
+    """A launch of two ranks over one job; it is noted what this rank has in hand whenever its model begins a batch."""
 
     def __init__(self, make_job: Callable[[], Any], workspace: Callable[[Path], Workspace], folder: Path) -> None:
         self._make_job = make_job
@@ -65,15 +62,20 @@ class Launch:
         run_job(self._make_job(), self._workspace(self.folder / "alone"), RunOptions())
         return tree(self.folder / "alone")
 
+    def another_workspace(self) -> Workspace:
+        return self._workspace(self.folder / "out")
+
+    def plan_units(self) -> Sequence[Unit]:
+        units: Sequence[Unit] = self._make_job().plan(self.another_workspace()).units
+        return units
+
     @property
     def done(self) -> set[str]:
-        return {path.stem for path in self.workspace.done.glob("*.json")}
-
-    def claimed(self, number: int) -> list[str]:
-        return units_in_hand(self.workspace.root, LAUNCH, 2).get(number, [])
+        """The units that are done, without the final merge."""
+        return {path.parent.name for path in self.another_workspace().marker_files()} - {"finish"}
 
     def note(self) -> None:
-        self.in_hand.append(self.claimed(0))
+        self.in_hand.append(self.workspace.units_in_hand([os.getpid()]))
 
 
 @pytest.fixture(scope="module")
@@ -112,45 +114,27 @@ def launch(request: pytest.FixtureRequest, shar: Path, tmp_path: Path, monkeypat
     return made
 
 
-@pytest.mark.parametrize("launch", ["contexts"], indirect=True)  # codes have no claims: ranks/test_helping.py
-def test_a_rank_does_what_others_leave_and_nothing_that_they_do(
-    launch: Launch, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The other rank has begun two units, one in each share, and gives them up when there is nothing else left."""
-    units = list(launch._make_job().plan(launch.workspace).units)
-    theirs = {units[0].id, units[-1].id}
-    other = Claims(
-        claims_folder(launch.workspace.root, LAUNCH, 2), 1, Life(launch.workspace.root / "claims", "elsewhere")
-    )
-    other.begin()
-    assert all(other.take(unit) for unit in theirs)
-    waited: list[tuple[set[str], int]] = []
-
-    def wait(_: float) -> None:
-        waited.append((launch.done, len(launch.in_hand)))
-        assert launch.claimed(0) == [], "what is published is given back"
-        other.give_up()
-
-    monkeypatch.setattr("prepcli.engine.run.share.time", SimpleNamespace(sleep=wait))
-    report = launch.run(0)
-    assert (report.status, report.units) == ("done", len(units))
-    ((done, num_batches),) = waited
-    assert done == {unit.id for unit in units} - theirs
-    assert all(launch.in_hand), "a batch is computed of a unit that is claimed"
-    assert not any(theirs.intersection(units) for units in launch.in_hand[:num_batches])
-    assert set().union(*launch.in_hand[num_batches:]) == theirs
-    assert not launch.workspace.root.joinpath("claims").exists()
+def test_a_rank_does_what_others_leave_and_then_what_they_are_making(launch: Launch) -> None:
+    """Another rank has begun two of the units that are left."""
+    assert launch.run(0, steal=False).status == "incomplete"
+    units = {unit.id for unit in launch.plan_units()}
+    left = sorted(units - launch.done)
+    other = launch.another_workspace()
+    theirs = {left[0], left[-1]}
+    for unit in theirs:
+        other.make_tmp(unit)
+    launch.in_hand.clear()
+    assert launch.run(0).status == "done"
+    assert all(launch.in_hand), "a batch is computed of a unit that has begun"
+    first = [bool(theirs.intersection(units)) for units in launch.in_hand].index(True)
+    assert set().union(*launch.in_hand[:first]) == {*left} - theirs
+    assert set().union(*launch.in_hand[first:]) >= theirs
     assert tree(launch.workspace.folder) == launch.undisturbed()
 
 
-def test_a_unit_that_is_read_ahead_can_still_be_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    workspace, units = Workspace(tmp_path / "out"), [Unit(f"unit_{number}", 1.0, 1) for number in range(6)]
-    own, other = (
-        Claims(claims_folder(workspace.root, LAUNCH, 2), number, Life(workspace.root / "claims", f"rank{number}"))
-        for number in range(2)
-    )
-    own.begin()
-    other.begin()
+def test_a_unit_that_is_read_ahead_can_be_left_to_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace, other = begun_workspace(tmp_path / "out"), begun_workspace(tmp_path / "out")
+    units = [Unit(f"unit_{number}", 1.0, 1) for number in range(6)]
     read: list[str] = []
 
     def read_ahead(job: CodesJob, contents: object, unit: Unit, workers: object) -> Callable[[object], str]:
@@ -159,18 +143,17 @@ def test_a_unit_that_is_read_ahead_can_still_be_taken(tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(CodesJob, "read_ahead", read_ahead)
     use_toy_codec(monkeypatch.setattr)
-    execution = Execution(workspace, "digest", 1, SharedCounter(), lambda: None, own)
+    execution = Execution(workspace, "digest", 1, SharedCounter(), lambda: None, drafts=frozenset())
     job: Any = CodesJob(tmp_path, CodesOptions("toy", "toy"))
     begun = job._begin(None, units, None, execution)
     assert next(begun) == (units[0], "work of unit_0")
     assert read == ["unit_0", "unit_1", "unit_2"]
-    assert other.take("unit_1") and other.take("unit_3")
+    for name in ("unit_1", "unit_3"):
+        other.make_tmp(name)
     assert next(begun) == (units[2], "work of unit_2")
     assert [unit.id for unit, _ in begun] == ["unit_4", "unit_5"]
     assert read == ["unit_0", "unit_1", "unit_2", "unit_4", "unit_5"], "nothing is read for units of others"
-    assert units_in_hand(workspace.root, LAUNCH, 2) == {
-        rank: [f"unit_{number}" for number in range(6) if (number in (1, 3)) == bool(rank)] for rank in (0, 1)
-    }
+    assert workspace.units_in_hand([os.getpid()]) == ["unit_0", "unit_2", "unit_4", "unit_5"]
 
 
 def test_the_device_is_set_up_before_the_first_batch(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,8 +200,7 @@ def test_without_stealing_each_rank_keeps_to_its_share(launch: Launch) -> None:
     assert first.status == "incomplete"
     own = launch.done
     assert launch.run(1, steal=False).status == "done"
-    assert 0 < len(own) < len(launch.done) - 1
-    assert launch.in_hand == [[]] * len(launch.in_hand)
+    assert 0 < len(own) < len(launch.done)
     assert tree(launch.workspace.folder) == launch.undisturbed()
 
 

@@ -113,7 +113,7 @@ def test_a_device_that_fails_in_the_middle(
     assert f"prepcli: the device has failed: cpu: {what} (" in stopped.error_line
     assert f"PyTorch {torch.version.__version__} is for" in stopped.error_line
     assert ", or --devices cpu. Continue with: prepcli extend-codec-codes" in stopped.error_line
-    done = list((tmp_path / "out.prepcli").rglob("done/*.json"))
+    done = list((tmp_path / "out.prepcli").rglob("units/*/unit.json"))
     assert 0 < len(done) < 6
     assert encode(monkeypatch, shar, out).code == 0
     assert encode(monkeypatch, shar, tmp_path / "whole").code == 0

@@ -9,9 +9,9 @@ import pytest
 
 from prepcli.engine.publishing.publish import UnitWriter
 from prepcli.engine.state.plan import Unit
-from prepcli.engine.state.workspace import Workspace
 from prepcli.processes.signals import InterruptedBySignal, stop_on_signals
 from prepcli.processes.workers import no_interruption, stop_here
+from tests.engine.folder_runs import begun_workspace
 
 
 def test_a_signal_interrupts_at_once() -> None:
@@ -47,9 +47,8 @@ def test_or_for_a_place_that_is_safe() -> None:
 
 
 def test_what_a_unit_leaves_is_removed_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A signal while the temporary directory is being removed: whoever stops runs sees the marker just before that."""
-    workspace = Workspace(tmp_path / "out")
-    workspace.prepare()
+    """A signal while the temporary directory is being removed: whoever stops runs sees the unit just before that."""
+    workspace = begun_workspace(tmp_path / "out")
     remove = shutil.rmtree
 
     def stopped(path: Path, ignore_errors: bool = False) -> None:
@@ -61,5 +60,5 @@ def test_what_a_unit_leaves_is_removed_whole(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(InterruptedBySignal), stop_on_signals(), UnitWriter(workspace, "digest", unit) as writer:
         writer.open("file").write(b"data")
         writer.publish()
-    assert (workspace.done / "unit_000.json").is_file()
+    assert workspace.marker_file("unit_000").is_file()
     assert not list(workspace.tmp.iterdir())

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from prepcli.engine.publishing.publish import FolderWriter, UnitWriter
+from prepcli.engine.publishing.publish import UnitWriter
 from prepcli.manifest import index as index_module
 from prepcli.manifest import scan, shared_index
 from prepcli.planning import arrays
@@ -38,7 +38,7 @@ def _kill_at(moment: str) -> None:
         "reading": (True, "write_parts", [shared_index]),
         "read": (False, "save_index", [shared_index]),
         "planned": (False, "_make", [arrays]),
-        "at work": (True, "publish", [UnitWriter, FolderWriter]),
+        "at work": (True, "publish", [UnitWriter]),
     }
     before, name, owners = places[moment]
     for owner in owners:

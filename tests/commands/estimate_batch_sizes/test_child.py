@@ -42,7 +42,9 @@ def test_a_kill_of_the_process_costs_a_try(toy: Path) -> None:
         done = run("--json", bins=BINS, work=failure, failure=failure)
         assert done.code == 0, done.err
         assert done.json["details"]["bucket_batch_size"] == expected(BINS)
-        parts = [json.loads(path.read_text()) for path in sorted(Path(f"{failure}.prepcli/parts").glob("bucket_*"))]
+        parts = [
+            json.loads(path.read_text()) for path in sorted(Path(f"{failure}.prepcli").glob("*/units/*/parts/bucket_*"))
+        ]
         failed = [one for part in parts for one in part["steps"] if one["outcome"] != "fits"]
         assert failed
         assert all(one["outcome"] == "killed" and words in one["detail"] for one in failed)

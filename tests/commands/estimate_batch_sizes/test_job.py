@@ -120,33 +120,16 @@ def test_a_stopped_search_continues(toy: Path) -> None:
         Path("log.txt").unlink()
         left = Path(f"left{number}")
         shutil.copytree("sizes.prepcli", f"{left}.prepcli")
-        for path in Path(f"{left}.prepcli/done").iterdir():
-            if path.stem not in {f"bucket_{one:04d}" for one in kept}:
-                path.unlink()
-        Path(f"{left}.prepcli/report.json").unlink()
+        for path in Path(f"{left}.prepcli").glob("*/units/*"):
+            if path.name not in {f"bucket_{number:04d}" for number in kept}:
+                shutil.rmtree(path)
+        for name in ("owner.json", "report.json"):
+            Path(f"{left}.prepcli/{name}").unlink()
         done = run("--json", work=str(left))
         assert done.code == 0, done.err
         assert done.json["details"]["bucket_batch_size"] == whole["bucket_batch_size"]
         assert Path(f"{left}/batch_sizes.yaml").read_bytes() == file
         assert not {str(BINS[one]) for one in kept} & {line.split()[0] for line in asked()}
-
-
-@pytest.mark.parametrize("arguments", [(), ("--device", "cpu", "--gpu-memory", "1GiB")])
-def test_buckets_without_a_file_of_what_was_found(arguments: tuple[str, ...], toy: Path) -> None:
-    """A version before this one left none, but marks of the buckets that are done: they are measured again."""
-    whole = run(*arguments, "--json").json["details"]
-    file = Path("sizes/batch_sizes.yaml").read_bytes()
-    for path in Path("sizes.prepcli/done").glob("bucket_*"):
-        path.write_text(json.dumps(json.loads(path.read_text()) | {"work_files": {}}))
-    for path in (*Path("sizes.prepcli/done").glob("*"), *Path("sizes.prepcli/parts").glob("bucket_*")):
-        if path.stem not in {f"bucket_{number:04d}" for number in (0, 3, 4)} or path.parent.name == "parts":
-            path.unlink()
-    Path("sizes.prepcli/report.json").unlink()
-    Path("sizes/batch_sizes.yaml").unlink()
-    done = run(*arguments, "--json")
-    assert done.code == 0, done.err
-    assert done.json["details"]["bucket_batch_size"] == whole["bucket_batch_size"]
-    assert Path("sizes/batch_sizes.yaml").read_bytes() == file
 
 
 @pytest.mark.parametrize("world_size", [2, 3])

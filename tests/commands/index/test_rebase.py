@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from prepcli.engine.state.workspace import Workspace
 from prepcli.formats.indexes import mirrored
 from tests.commands.index.conftest import CONTEXT
 from tests.commands.index.test_command import index, indexes_in, pasted
@@ -68,7 +69,7 @@ def test_a_rebase_that_was_killed(sets: Path, tmp_path: Path, moment: str) -> No
     mirror = where / "index"
     old = mirror / str(sets / "shar")[1:]
     if moment == "records":
-        done_files = {path: path.read_bytes() for path in (tmp_path / "shar.prepcli/done").iterdir()}
+        done_files = {path: path.read_bytes() for path in Workspace(where).marker_files()}
         assert index(where, "--rebase").code == 0
         for path, content in done_files.items():
             path.write_bytes(content)

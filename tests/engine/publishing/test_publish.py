@@ -1,75 +1,136 @@
+"""A unit appears by one rename, with all that it has made, or not at all."""
+
 import errno
 import os
 import stat
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from prepcli.engine.publishing import output_files
-from prepcli.engine.publishing.publish import MANY_FILES, UnitWriter, read_marker
-from prepcli.engine.state.plan import Unit
-from prepcli.engine.state.workspace import Workspace
+from prepcli.engine.publishing.output_files import PublishedFile
+from prepcli.engine.publishing.publish import (
+    MANY_FILES,
+    AccountingError,
+    FinishWriter,
+    Marker,
+    UnitWriter,
+    changing,
+    forget,
+    read_marker,
+)
+from prepcli.engine.publishing.rejects import Origin
+from prepcli.engine.ranks.progress import SharedCounter
+from prepcli.engine.run.unit import Execution
+from prepcli.engine.state.plan import FINISH_UNIT, Unit
+from prepcli.engine.state.workspace import Workspace, read_document
+from prepcli.errors import RecordRejected, RejectReason
+from tests.engine.folder_runs import begun_workspace
 
-UNIT = Unit("u", 1.0, 3)
+UNIT = Unit("unit_000", 1.0, 2)
+DIGEST = "0" * 64
+MANY = MANY_FILES + 1
 
 
-def workspace(folder: Path) -> Workspace:
-    made = Workspace(folder / "out")
-    made.prepare()
-    return made
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    return begun_workspace(tmp_path / "out")
 
 
-def write(writer: UnitWriter) -> None:
-    for number in range(3):
-        writer.add(f"a/{number}.wav", bytes([number]) * 100)
-        writer.count(1, 0.5)
+def make(workspace: Workspace, text: bytes = b"text", records: int = 1) -> Marker:
+    with UnitWriter(workspace, DIGEST, UNIT) as writer:
+        writer.open("a/b.txt").write(text)
+        writer.open_part("parts/c.txt").write(b"part")
+        writer.add_after("a/b.idx", b"index")
+        writer.count(records, 1.0)
+        writer.reject(b"{}", RecordRejected(RejectReason.MISSING_AUDIO, "it is"), Origin("m.json", 1))
+        return writer.publish()
 
 
-def test_whole_files_are_published_in_folders_that_are_made(tmp_path: Path) -> None:
-    place = workspace(tmp_path)
-    with UnitWriter(place, "digest", UNIT) as writer:
-        write(writer)
+def below(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def test_all_that_a_unit_has_made_is_in_its_folder(workspace: Workspace) -> None:
+    marker = make(workspace)
+    files = ["files/a/b.idx", "files/a/b.txt", "parts/c.txt", "rejects/unit_000.jsonl", "unit.json"]
+    assert below(workspace.unit_folder(UNIT.id)) == files
+    assert below(workspace.folder) == below(workspace.tmp) == []
+    assert read_marker(workspace, UNIT, DIGEST) == marker
+    assert read_marker(workspace, UNIT, "1" * 64) is None
+
+
+@pytest.mark.parametrize("num_files", [2, 40])
+def test_what_describes_files_comes_after_them(workspace: Workspace, num_files: int) -> None:
+    """In the order of the commit, and by their times; also where many files are flushed at once."""
+    with UnitWriter(workspace, DIGEST, Unit(UNIT.id, 1.0, 0)) as writer:
+        for number in range(num_files):
+            file = writer.open(f"{number}.tar")
+            writer.add_after(f"{number}.tar.idx", b"12345678")
+            file.write(bytes(1000))
         marker = writer.publish()
-    assert read_marker(place, UNIT, "digest") == marker
-    assert read_marker(place, UNIT, "of another plan") is None
-    assert [(place.out / name).read_bytes()[:1] for name in marker.files] == [b"\0", b"\1", b"\2"]
+    names = [f"{number}.tar" for number in range(num_files)]
+    assert list(marker.files) == [*names, *(f"{name}.idx" for name in names)]
+    folder = workspace.unit_folder(UNIT.id) / "files"
+    for name in names:
+        assert (folder / f"{name}.idx").stat().st_mtime_ns >= (folder / name).stat().st_mtime_ns
+        assert marker.files[f"{name}.idx"].num_bytes == 8
+
+
+def test_records_that_do_not_add_up_make_no_unit(workspace: Workspace) -> None:
+    with pytest.raises(AccountingError, match="2 records in, but 2 out and 1 rejected"):
+        make(workspace, records=2)
+    assert below(workspace.run) == []
+
+
+def test_of_two_that_make_a_unit_the_first_one_counts(workspace: Workspace) -> None:
+    first = make(workspace)
+    inode = workspace.marker_file(UNIT.id).stat().st_ino
+    assert make(workspace) == first
+    assert workspace.marker_file(UNIT.id).stat().st_ino == inode
+    assert below(workspace.tmp) == []
 
 
 @pytest.mark.parametrize("content", [None, b"", b"longer than it was"])
-@pytest.mark.parametrize("name", ["out/a/1.wav", "out.prepcli/parts/list"])
-def test_a_file_that_is_lost_or_torn_makes_the_unit_missing(tmp_path: Path, name: str, content: bytes | None) -> None:
-    place = workspace(tmp_path)
-    with UnitWriter(place, "digest", UNIT) as writer:
-        write(writer)
-        writer.open_part("parts/list").write(b"1\n")
-        writer.publish()
-    assert read_marker(place, UNIT, "digest") is not None
-    if content is None:
-        (tmp_path / name).unlink()
-    else:
-        (tmp_path / name).write_bytes(content)
-    assert read_marker(place, UNIT, "digest") is None
+@pytest.mark.parametrize("name", ["files/a/b.txt", "parts/c.txt", "rejects/unit_000.jsonl"])
+def test_a_unit_that_has_lost_a_file_is_replaced(workspace: Workspace, name: str, content: bytes | None) -> None:
+    make(workspace)
+    path = workspace.unit_folder(UNIT.id) / name
+    path.unlink() if content is None else path.write_bytes(content)
+    assert read_marker(workspace, UNIT, DIGEST) is None
+    marker = make(workspace)
+    assert read_marker(workspace, UNIT, DIGEST) == marker
+
+
+def test_a_rename_that_fails_makes_no_unit(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    rename = os.rename
+
+    def refuse(source: Path, target: Path) -> None:
+        if Path(target).parent.name == "units":
+            raise OSError(5, "Input/output error")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", refuse)
+    with pytest.raises(OSError, match="Input/output"):
+        make(workspace)
+    assert below(workspace.run) == []
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks into /proc")
-def test_a_unit_that_is_given_up_leaves_nothing(tmp_path: Path) -> None:
+def test_a_unit_that_is_given_up_leaves_nothing(workspace: Workspace) -> None:
     """Neither a file nor an open descriptor: a run may give up thousands of units."""
-    place = workspace(tmp_path)
     before = set(os.listdir("/proc/self/fd"))
-    writer = UnitWriter(place, "digest", UNIT)
+    writer = UnitWriter(workspace, DIGEST, UNIT)
     with pytest.raises(ZeroDivisionError), writer:
-        write(writer)
+        writer.add("a/0.wav", b"whole")
         writer.open("shard.tar").write(b"half")
         writer.open_part("parts/list").write(b"1\n")
         assert len(os.listdir("/proc/self/fd")) > len(before)
         raise ZeroDivisionError
     assert set(os.listdir("/proc/self/fd")) == before
     assert not writer.folder.exists()
-    assert not list(place.folder.rglob("*"))
-
-
-MANY = MANY_FILES + 1
+    assert not list(workspace.folder.rglob("*"))
 
 
 def write_many(writer: UnitWriter) -> None:
@@ -82,107 +143,91 @@ def write_many(writer: UnitWriter) -> None:
 
 @pytest.mark.parametrize("size", [1, MANY - 1, MANY, MANY + 1, MANY + 2])
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
-def test_a_disk_that_fails_to_take_a_file_leaves_no_marker(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, number: int
+def test_a_disk_that_fails_to_take_a_file_leaves_no_unit(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, size: int, number: int
 ) -> None:
     """Whichever file it is, and however late. A disk that fails in `fsync` cannot be had here."""
-    place = workspace(tmp_path)
     flush = os.fsync
 
     def fail(file: int) -> None:
-        if os.fstat(file).st_size == size:
+        if os.fstat(file).st_size == size and stat.S_ISREG(os.fstat(file).st_mode):
             time.sleep(0.1)
             raise OSError(number, os.strerror(number))
         flush(file)
 
-    with UnitWriter(place, "digest", Unit("u", 1.0, 0)) as writer:
+    with UnitWriter(workspace, DIGEST, Unit(UNIT.id, 1.0, 0)) as writer:
         monkeypatch.setattr(os, "fsync", fail)
         write_many(writer)
         with pytest.raises(OSError, match=os.strerror(number)):
             writer.publish()
-    assert not [*place.done.iterdir(), *place.out.iterdir(), *place.tmp.iterdir()]
+    assert below(workspace.run) == []
 
 
-def test_every_file_is_on_the_disk_before_the_first_is_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And nothing is written after a file's flush: a power failure must not take back what a marker promises."""
-    place = workspace(tmp_path)
+def test_everything_is_on_the_disk_before_the_unit_appears(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And nothing is written after a file's flush: a power failure must not take back what a document promises."""
     flushed: dict[int, int] = {}
-    flush, move = os.fsync, output_files._move
+    flush, rename = os.fsync, os.rename
+    appeared = []
 
     def note_flush(file: int) -> None:
         if os.fstat(file).st_size == MANY:
             time.sleep(0.1)
         flush(file)
-        if stat.S_ISREG(os.fstat(file).st_mode):  # folders are flushed as well
-            flushed[os.fstat(file).st_ino] = os.fstat(file).st_size
+        flushed[os.fstat(file).st_ino] = os.fstat(file).st_size
 
     def check(source: Path, target: Path) -> None:
-        (note,) = place.owned.iterdir()
-        assert sorted(flushed.values()) == [*range(1, MANY + 3), note.stat().st_size]
-        assert flushed[source.stat().st_ino] == source.stat().st_size
-        assert not list(place.done.iterdir())
-        move(source, target)
+        if Path(target).parent == workspace.run / "units":
+            appeared.append(target)
+            for path in (Path(source), *Path(source).rglob("*")):
+                assert flushed[path.stat().st_ino] == path.stat().st_size, path
+        rename(source, target)
 
-    monkeypatch.setattr(output_files, "_move", check)
-    with UnitWriter(place, "digest", Unit("u", 1.0, 0)) as writer:
+    monkeypatch.setattr(os, "rename", check)
+    with UnitWriter(workspace, DIGEST, Unit(UNIT.id, 1.0, 0)) as writer:
         monkeypatch.setattr(os, "fsync", note_flush)
         write_many(writer)
         marker = writer.publish()
+    assert appeared == [workspace.unit_folder(UNIT.id)]
     assert len(marker.files) + len(marker.work_files) == MANY + 2
 
 
-@pytest.mark.parametrize("num_files", [2, 40])
-def test_what_describes_files_comes_after_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_files: int) -> None:
-    """In the order of the renames, and by their times; also where many files are flushed at once."""
-    place = workspace(tmp_path)
-    moved: list[str] = []
-    move = output_files._move
-
-    def note(source: Path, target: Path) -> None:
-        moved.append(target.name)
-        move(source, target)
-
-    monkeypatch.setattr(output_files, "_move", note)
-    with UnitWriter(place, "digest", Unit("u", 1.0, 0)) as writer:
-        for number in range(num_files):
-            file = writer.open(f"{number}.tar")
-            writer.add_after(f"{number}.tar.idx", b"12345678")
-            file.write(bytes(1000))
-        marker = writer.publish()
-    names = [f"{number}.tar" for number in range(num_files)]
-    assert moved == [*names, *(f"{name}.idx" for name in names)] == list(marker.files)
-    for name in names:
-        data, index = place.out / name, place.out / f"{name}.idx"
-        assert index.stat().st_mtime_ns >= data.stat().st_mtime_ns
-        assert marker.files[f"{name}.idx"].num_bytes == 8
+def test_a_unit_is_left_until_it_is_done(workspace: Workspace) -> None:
+    execution = Execution(workspace, DIGEST, 1, SharedCounter(), lambda: None)
+    assert execution.is_left(UNIT)
+    assert execution.claim(UNIT)
+    make(workspace)
+    assert not execution.claim(UNIT)
+    forget(workspace, UNIT.id)
+    assert execution.is_left(UNIT)
+    assert below(workspace.run) == []
 
 
-@pytest.mark.parametrize("moves", range(4))
-def test_no_index_of_earlier_data_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moves: int) -> None:
-    """A unit that is done again, and stopped after so many renames: no file is described by another one's index."""
-    place = workspace(tmp_path)
-    move = output_files._move
-    left = 4
+def test_the_merge_finds_what_units_have_made(workspace: Workspace) -> None:
+    markers = [make(workspace)]
+    with FinishWriter(workspace, DIGEST, markers) as writer:
+        made = writer.made("a/b.txt")
+        assert isinstance(made, Path)
+        assert (made.read_bytes(), writer.part("parts/c.txt").read_bytes()) == (b"text", b"part")
+        assert not writer.part("parts/unknown.txt").exists()
+        writer.join("all.txt", ["parts/c.txt", "parts/c.txt"])
+        writer.publish()
+    made.rename(workspace.folder / "moved.txt")
+    assert below(workspace.unit_folder(FINISH_UNIT.id)) == ["files/all.txt", "unit.json"]
+    assert (workspace.unit_folder(FINISH_UNIT.id) / "files/all.txt").read_bytes() == b"partpart"
+    assert FinishWriter(workspace, DIGEST, markers).made("a/b.txt") == workspace.folder / "a/b.txt"
 
-    def fail(source: Path, target: Path) -> None:
-        nonlocal left
-        left -= 1
-        if left < 0:
-            raise OSError(errno.EIO, os.strerror(errno.EIO), str(target))
-        move(source, target)
 
-    monkeypatch.setattr(output_files, "_move", fail)
-    for content in (b"old", b"new"):
-        with UnitWriter(place, "digest", Unit("u", 1.0, 0)) as writer:
-            for name in ("a", "b"):
-                writer.open(name).write(content)
-                writer.add_after(f"{name}.idx", b"of " + content)
-            if content == b"old":
-                writer.publish()
-            else:
-                with pytest.raises(OSError, match="Input/output error"):
-                    writer.publish()
-        left = moves
-    for name in ("a", "b"):
-        index = place.out / f"{name}.idx"
-        assert not index.exists() or index.read_bytes() == b"of " + (place.out / name).read_bytes()
+def test_a_file_that_a_command_changes_is_ours_in_both_states(workspace: Workspace) -> None:
+    marker = make(workspace)
+    new = msgspec.structs.replace(marker.files["a/b.txt"], num_bytes=7)
+    recorded: list[list[PublishedFile]] = []
+    with changing(workspace, marker, {"a/b.txt": new}):
+        during = read_document(workspace.marker_file(UNIT.id), Marker)
+        assert during is not None
+        recorded = [[during.files["a/b.txt"]], during.earlier["a/b.txt"]]
+    assert recorded == [[new], [marker.files["a/b.txt"]]]
+    after = read_document(workspace.marker_file(UNIT.id), Marker)
+    assert after is not None
+    assert (after.files["a/b.txt"], after.earlier) == (new, {})

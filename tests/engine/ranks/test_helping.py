@@ -1,16 +1,14 @@
-"""Ranks whose units are folders: what is missing is made by every rank that has time, and hardly any unit twice."""
+"""Ranks that help each other: what is missing is made by every rank that has time, and hardly any unit twice."""
 
 import multiprocessing
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.publishing.rejects import Budget
-from prepcli.engine.run import run
 from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
@@ -20,22 +18,12 @@ from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import IncompleteError, UsageError
 from prepcli.processes.ranks import Rank, detect_rank
 from tests.conftest import tree
-from tests.engine.toy import ToyJob, ToyPlan
+from tests.engine.toy import ToyJob
 from tests.support.running import HANG_SECONDS
 
 NUM_UNITS = 12
 LAUNCH = "slurm-1.0.0"
 NO_WAIT: Callable[[Unit], None] = lambda _: None  # noqa: E731
-
-
-class FolderToy(ToyJob):
-    """Its merge reads the lists of the units where they lie."""
-
-    def finish(self, plan: ToyPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        whole = writer.open("all.txt")
-        for marker in markers:
-            whole.write(Path(str(writer.made(f"list/{marker.unit}.txt"))).read_bytes())
-        return {"merged": len(markers)}
 
 
 class Launch:
@@ -51,7 +39,7 @@ class Launch:
             (self.log / f"{unit.id}.{rank.rank}.{time.monotonic_ns()}").touch()
             before_unit(unit)
 
-        job = FolderToy(self.out, num_units=NUM_UNITS, before_unit=note, bad=frozenset({5}))
+        job = ToyJob(self.out, num_units=NUM_UNITS, before_unit=note, bad=frozenset({5}))
         return run_job(job, Workspace(self.out), RunOptions(rank=rank, budget=Budget(10), **options))
 
     def start(self, number: int, before_unit: Callable[[Unit], None] = NO_WAIT) -> Any:
@@ -89,7 +77,7 @@ class Launch:
         assert set(begun) == {f"unit_{number:03d}" for number in range(NUM_UNITS)}
         assert len(begun) <= NUM_UNITS + twice
         alone = self.folder / "alone"
-        job = FolderToy(alone, num_units=NUM_UNITS, bad=frozenset({5}))
+        job = ToyJob(alone, num_units=NUM_UNITS, bad=frozenset({5}))
         run_job(job, Workspace(alone), RunOptions(budget=Budget(10)))
         assert tree(self.out) == tree(alone)
         rejects = [(self.folder / f"{name}.prepcli/rejects.jsonl").read_bytes() for name in ("out", "alone")]
@@ -99,8 +87,7 @@ class Launch:
 
 
 @pytest.fixture
-def launch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Launch:
-    monkeypatch.setattr(run, "UNIT_FOLDERS", frozenset({ToyJob.command}))
+def launch(tmp_path: Path) -> Launch:
     return Launch(tmp_path)
 
 
@@ -144,7 +131,7 @@ def test_a_slow_rank_is_helped_and_stops_when_its_unit_is_there(launch: Launch) 
     launch.wait()
     assert launch.begun_by(0) == {first}
     ranks = read_status(Workspace(launch.out)).ranks
-    assert [one.state for one in ranks] == ["done"] * 3
+    assert [rank.state for rank in ranks] == ["done"] * 3
     launch.check(twice=2)
 
 
@@ -174,7 +161,7 @@ def test_a_rank_that_is_killed_is_helped(launch: Launch) -> None:
 
 
 def test_one_rank_commits_and_the_others_find_it_done(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
-    finish, ends = FolderToy.finish, launch.folder / "ends"
+    finish, ends = ToyJob.finish, launch.folder / "ends"
     ends.mkdir()
 
     def counted(*arguments: Any) -> Any:
@@ -182,7 +169,7 @@ def test_one_rank_commits_and_the_others_find_it_done(launch: Launch, monkeypatc
         return finish(*arguments)
 
     with monkeypatch.context() as patched:
-        patched.setattr(FolderToy, "finish", counted)
+        patched.setattr(ToyJob, "finish", counted)
         for number in range(3):
             launch.start(number, lambda _: time.sleep(0.02))
         launch.wait()

@@ -28,18 +28,13 @@ from prepcli.errors import PrepcliError, TooManyRejectsError, UsageError
 from prepcli.processes.notes import note
 from prepcli.processes.ranks import Rank
 from tests.conftest import folder_on_another_file_system, read_lines, tree
+from tests.engine.folder_runs import reference
 from tests.engine.toy import ToyJob, ToyPlan, ToyUnit
 
 
 def run(out: Path, job: ToyJob | None = None, **options: Any) -> Any:
     given: dict[str, Any] = {"budget": Budget(10), "steal": False} | options
     return run_job(job or ToyJob(out), Workspace(out), RunOptions(**given))
-
-
-def reference(tmp_path: Path, **job: Any) -> dict[str, str]:
-    out = tmp_path / "reference"
-    run(out, ToyJob(out, **job))
-    return tree(out)
 
 
 def test_everything_is_accounted_for(tmp_path: Path) -> None:
@@ -86,21 +81,6 @@ def test_finished_run_is_a_no_op(tmp_path: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in out.rglob("*")} == before
 
 
-def test_only_missing_units_are_done_again(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    run(out)
-    expected = tree(out)
-    (out / "unit_002.txt").unlink()
-    (out / "unit_004.txt").write_bytes(b"short")
-    (out / "unit_005.txt").write_bytes((out / "unit_005.txt").read_bytes() + b"more")
-    seen = tmp_path / "seen"
-    seen.mkdir()
-    job = ToyJob(out, before_unit=lambda unit: (seen / unit.id).touch())
-    assert run(out, job).status == "done"
-    assert sorted(path.name for path in seen.iterdir()) == ["unit_002", "unit_004", "unit_005"]
-    assert tree(out) == expected
-
-
 @pytest.mark.parametrize("world_size", [1, 2, pytest.param(5, marks=pytest.mark.slow), 9])
 @pytest.mark.parametrize("launch_id", [None, pytest.param("today", marks=pytest.mark.slow)])
 def test_any_number_of_ranks_gives_the_same_bytes(tmp_path: Path, world_size: int, launch_id: str | None) -> None:
@@ -123,17 +103,6 @@ def test_ranks_of_a_launch_divide_what_was_missing_when_it_began(tmp_path: Path)
     after_first = set(read_status(Workspace(out)).missing)
     assert run(out, rank=Rank(0, 2, launch_id="second")).status == "done"
     assert 0 < len(after_first) < len(done_before)
-
-
-def test_used_launch_id_is_refused(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    run(out)
-    (out / "unit_003.txt").unlink()
-    for rank in range(2):
-        run(out, rank=Rank(rank, 2, launch_id="monday"))
-    (out / "unit_001.txt").unlink()
-    with pytest.raises(UsageError, match="monday was used before"):
-        run(out, rank=Rank(0, 2, launch_id="monday"))
 
 
 def test_without_a_launch_id_a_late_rank_takes_its_share_of_all_units(tmp_path: Path) -> None:
@@ -185,41 +154,6 @@ def test_a_refused_rank_leaves_the_index_to_the_others(tmp_path: Path, world_siz
     with pytest.raises(UsageError, match="refused"):
         run(out, Refused(out), rank=Rank(0, world_size))
     assert Workspace(out).index.exists() == (world_size > 1)
-
-
-def test_other_settings_are_refused_with_the_difference(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    run(out)
-    with pytest.raises(UsageError, match=r"--seed was 0, now 1"):
-        run(out, ToyJob(out, seed=1))
-    assert run(out, ToyJob(out, seed=1), overwrite=True).status == "done"
-    assert b"seed 1" in (out / "unit_000.txt").read_bytes()
-
-
-def test_overwrite_removes_only_what_the_job_writes(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    run(out, ToyJob(out, num_units=9))
-    (out / "notes.txt").write_text("mine")
-    run(out, ToyJob(out, num_units=2), overwrite=True)
-    assert (out / "notes.txt").read_text() == "mine"
-    assert not (out / "unit_005.txt").exists()
-
-
-def test_overwrite_with_ranks_clears_once_a_launch(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    run(out, ToyJob(out, num_units=9))
-    for rank in range(2):
-        report = run(out, ToyJob(out, num_units=4), overwrite=True, rank=Rank(rank, 2, launch_id="again"))
-    assert report.status == "done"
-    with pytest.raises(UsageError, match="--launch-id"):
-        run(out, overwrite=True, rank=Rank(0, 2))
-
-
-def test_requeued_run_continues_although_overwrite_is_on_its_command_line(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    run(out)
-    again = Rank(0, 1, launcher="Slurm step", launch_id="slurm-1.0.1", restarts=1)
-    assert run(out, overwrite=True, rank=again).status == "nothing_to_do"
 
 
 def test_foreign_outputs_are_not_overwritten_unasked(tmp_path: Path) -> None:
@@ -291,17 +225,13 @@ def test_rejects_that_are_not_listed_are_a_bug(tmp_path: Path) -> None:
     assert not (tmp_path / "out.prepcli/report.json").exists()
 
 
-# --- a fault at every step of publishing -----------------------------------------------------------------------------
-
-
 def test_killed_runs_leave_no_rubbish_behind(tmp_path: Path) -> None:
     out = tmp_path / "out"
+    run(out, rank=Rank(0, 2))
     workspace = Workspace(out)
-    workspace.prepare()
     stale = workspace.make_tmp("unit_000")
-    dead = stale.with_name(stale.name.replace(f"-{os.getpid()}-", "-999999999-"))
-    stale.rename(dead)
-    run(out)
+    stale.rename(stale.with_name(stale.name.replace(f"-{os.getpid()}-", "-999999999-")))
+    run(out, rank=Rank(0, 2))
     assert list(workspace.tmp.iterdir()) == []
 
 

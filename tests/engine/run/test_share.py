@@ -12,7 +12,7 @@ import pytest
 from prepcli.engine.publishing.publish import Marker
 from prepcli.engine.publishing.rejects import Budget
 from prepcli.engine.run.job import RunOptions
-from prepcli.engine.run.run import Run, run_job
+from prepcli.engine.run.run import run_job
 from prepcli.engine.run.share import MIN_RECORDS, MissingAudioError, MissingAudioWatch
 from prepcli.engine.run.unit import Execution
 from prepcli.engine.runs import FolderRun
@@ -170,13 +170,12 @@ def test_a_run_that_may_lose_so_many_is_not_stopped(corpus: Path, large: Path, t
     assert (few.code, few.json["rejects_by_reason"]) == (3, {"missing_audio": 18})
 
 
-@pytest.mark.parametrize("kind", [Run, FolderRun])
-def test_half_of_the_audio_may_be_missing(kind: type[Run | FolderRun], tmp_path: Path) -> None:
+def test_half_of_the_audio_may_be_missing(tmp_path: Path) -> None:
     """With one more missing file the run stops."""
     out = tmp_path / "out"
     workspace = Workspace(out)
     workspace.prepare()
-    watch = MissingAudioWatch(kind(ToyJob(out), workspace, RunOptions()), Budget(), 2 * MIN_RECORDS)
+    watch = MissingAudioWatch(FolderRun(ToyJob(out), workspace, RunOptions()), Budget(), 2 * MIN_RECORDS)
 
     def marker(unit: str, records: int, missing: int) -> Marker:
         rejects = {"missing_audio": missing} if missing else {}
@@ -187,16 +186,13 @@ def test_half_of_the_audio_may_be_missing(kind: type[Run | FolderRun], tmp_path:
         watch.look(marker("b", 0, 1), {})
 
 
-@pytest.mark.parametrize("kind", [Run, FolderRun])
-def test_units_published_while_a_run_is_being_stopped_are_done_again(
-    kind: type[Run | FolderRun], tmp_path: Path
-) -> None:
+def test_units_published_while_a_run_is_being_stopped_are_done_again(tmp_path: Path) -> None:
     """Those with missing audio, which the loop over the units has not seen any more; nothing else."""
     out = tmp_path / "out"
     job, options = ToyJob(out, bad=frozenset({5, 9}), reason=RejectReason.MISSING_AUDIO), RunOptions()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(FolderRun, "_commit", FolderRun._report)
-        run = kind(job, Workspace(out), options)
+        run = FolderRun(job, Workspace(out), options)
         run.execute()
     known = set(markers(out))
     assert known == {unit.id for unit in run.plan.units}

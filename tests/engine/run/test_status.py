@@ -11,16 +11,15 @@ from typing import Any
 
 import msgspec
 import pytest
+from prepcli.engine.ranks.claims import CLAIMS
 
 from prepcli.engine.publishing.publish import read_marker
-from prepcli.engine.ranks.claims import CLAIMS
 from prepcli.engine.ranks.progress import RankProgress, new_progress, progress_file
 from prepcli.engine.run.status import read_status
 from prepcli.engine.state.workspace import Workspace, read_document, write_json
 from prepcli.processes.owner import Life, Owner
 from prepcli.processes.ranks import Rank
 from tests.conftest import SHORT_CORPUS
-from tests.engine.state_files import COMMANDS
 from tests.support.running import HANG_SECONDS, prepcli, start_prepcli
 
 MANIFEST = SHORT_CORPUS / "manifest.json"
@@ -96,13 +95,9 @@ def test_a_run_without_progress_has_not_stopped_while_a_rank_is_at_work(tmp_path
     assert state() == "stopped"
 
 
-@pytest.mark.parametrize("kind", COMMANDS)
-def test_a_run_that_ends_while_it_is_looked_at_has_not_stopped(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_ends_while_it_is_looked_at_has_not_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "out"
-    command, option = COMMANDS[kind]
-    prepcli(command, MANIFEST, out, option, 3 if kind == "tarred" else 16)
+    prepcli("manifest-to-tarred", MANIFEST, out, "--num-shards", 3)
     workspace = Workspace(out)
     last = workspace.marker_file("shard_000002")
     last.rename(tmp_path / last.name)

@@ -67,7 +67,7 @@ def test_a_set_that_lacks_files(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["tarred", "shar"])
 def test_a_set_whose_units_are_done_again_is_not_finished(kind: str, tmp_path: Path) -> None:
     make(kind, tmp_path / "set")
-    state_file(tmp_path / "set", "done/shard_000001.json").unlink()
+    state_file(tmp_path / "set", "units/shard_000001/unit.json").unlink()
     done = prepcli("convert-audio", tmp_path / "set", tmp_path / "out")
     assert (done.code, "is not finished: 3 of 4 units are done" in done.error_line) == (2, True)
 

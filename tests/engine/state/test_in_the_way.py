@@ -7,64 +7,49 @@ import pytest
 
 from prepcli.engine.state.workspace import Workspace
 from tests.conftest import SHORT_CORPUS, tree
-from tests.engine.state_files import COMMANDS, state_file
+from tests.engine.state_files import state_file
 from tests.support.running import Outcome, prepcli
 
 COMMAND = ("manifest-to-tarred", SHORT_CORPUS / "manifest.json")
 OPTIONS = ("--num-shards", 2)
-FILES = ("plan.json", "report.json", "rejects.jsonl", "done/shard_000001.json", "done/finish.json")
-CASES = [(kind, name) for kind in COMMANDS for name in (*FILES, *["owner.json"] * (kind == "tarred"))]
+UNITS = ("units/shard_000001/unit.json", "units/finish/unit.json")
+FILES = ("owner.json", "plan.json", "report.json", "rejects.jsonl", *UNITS)
 WHAT_TO_DO = "is a directory, but a file belongs there; move it away, and run the same command again"
 
 
-def command(kind: str, out: Path, *more: object) -> Outcome:
-    name, option = COMMANDS[kind]
-    return prepcli(name, SHORT_CORPUS / "manifest.json", out, option, 2 if kind == "tarred" else 24, *more)
+def command(out: Path, *more: object) -> Outcome:
+    return prepcli(*COMMAND, out, *OPTIONS, *more)
 
 
 @pytest.fixture(scope="module")
-def every(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a set of each kind."""
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("made")
-    for kind in COMMANDS:
-        assert command(kind, folder / kind).code == 0
-    return folder
-
-
-@pytest.fixture
-def made(every: Path) -> Path:
-    return every / "tarred"
-
-
-def copied(made: Path, folder: Path) -> Path:
-    shutil.copytree(made, folder / "out")
-    shutil.copytree(made.with_name(f"{made.name}.prepcli"), folder / "out.prepcli")
+    assert command(folder / "out").code == 0
     return folder / "out"
 
 
 @pytest.fixture
 def out(made: Path, tmp_path: Path) -> Path:
-    return copied(made, tmp_path)
+    shutil.copytree(made, tmp_path / "out")
+    shutil.copytree(made.with_name("out.prepcli"), tmp_path / "out.prepcli")
+    return tmp_path / "out"
 
 
-@pytest.mark.parametrize(("kind", "name"), CASES)
-def test_a_directory_where_a_record_of_the_run_belongs(every: Path, tmp_path: Path, kind: str, name: str) -> None:
-    made, out = every / kind, copied(every / kind, tmp_path)
+@pytest.mark.parametrize("name", FILES)
+def test_a_directory_where_a_record_of_the_run_belongs(made: Path, out: Path, name: str) -> None:
     path = state_file(out, name)
     path.unlink(missing_ok=True)
     (path / "inside").mkdir(parents=True)
     done = [prepcli(word, out) for word in ("status", "verify", "inspect")]
-    done.append(command(kind, out))
-    if "done/" not in name or kind == "tarred":  # a folder that --overwrite removes as a whole
-        done.append(command(kind, out, "--overwrite"))
-    told = [one for one in done if one.code]
+    done += [command(out), command(out, "--overwrite")]
+    told = [outcome for outcome in done if outcome.code]
     assert len(told) >= 2 if name != "rejects.jsonl" else told  # nothing else reads that one
-    for one in told:
-        assert (one.code, one.error_line) == (2, f"prepcli: {path} {WHAT_TO_DO}")
+    for outcome in told:
+        assert (outcome.code, outcome.error_line) == (2, f"prepcli: {path} {WHAT_TO_DO}")
     assert tree(out) == tree(made)
     path.rename(out.with_name("aside"))
-    is_known = "done/" not in name and name != "owner.json"  # without this, nothing shows whose the files of a unit are
-    assert command(kind, out, *["--overwrite"] * is_known).code == 0
+    is_known = name not in (*UNITS, "owner.json")  # without this, nothing shows whose the files of a unit are
+    assert command(out, *["--overwrite"] * is_known).code == 0
     assert tree(out) == tree(made)
 
 
@@ -92,21 +77,12 @@ def test_a_directory_where_an_output_belongs(made: Path, out: Path, name: str) -
     assert tree(out) == tree(made)
 
 
-@pytest.mark.parametrize("kind", COMMANDS)
-def test_a_file_where_a_directory_belongs(every: Path, tmp_path: Path, kind: str) -> None:
-    made, out = every / kind, copied(every / kind, tmp_path)
-    folder = Workspace(out).run / ("units" if kind == "tarred" else "done")
+def test_a_file_where_a_directory_belongs(made: Path, out: Path) -> None:
+    """The units are made again, in another folder."""
+    folder = Workspace(out).run / "units"
     folder.rename(out.with_name("old"))
     folder.touch()
-    done = command(kind, out)
-    if kind == "shar":
-        assert done.code == 2
-        assert f"cannot write to {folder}: it is a file; move it away, and run" in done.error_line
-        folder.unlink()
-        assert command(kind, out).code == 0
-    else:  # the units are made again, in another folder
-        assert (done.code, done.err) == (0, "")
-        assert not folder.exists()
+    assert (command(out).code, folder.exists()) == (0, False)
     assert tree(out) == tree(made)
 
 

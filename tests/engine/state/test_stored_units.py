@@ -8,27 +8,26 @@ import pytest
 
 from prepcli.engine.state.plan import PLAN_FORMAT, StoredPlan, Unit
 from prepcli.engine.state.stored_units import find_plan, read_units, write_units
-from prepcli.engine.state.workspace import Workspace
+from prepcli.engine.state.workspace import Workspace, write_json
 from prepcli.errors import UsageError
 from tests.conftest import SHORT_CORPUS, tree
-from tests.engine.state_files import COMMANDS
+from tests.engine.folder_runs import begun_workspace
 from tests.support.running import Outcome, prepcli
 
 MANIFEST = SHORT_CORPUS / "manifest.json"
 
 
 def test_many_units(tmp_path: Path) -> None:
-    workspace = Workspace(tmp_path / "out")
-    workspace.prepare()
+    workspace = begun_workspace(tmp_path / "out")
     units = [Unit(f"shard_{number:06d}", number / 7, number) for number in range(50_000)]
     size = write_units(workspace, "d" * 64, units)
     plan = StoredPlan("test", "d" * 64, {}, [], 0, 0, {}, 0.0, "", "", len(units), size, format=PLAN_FORMAT)
-    workspace.claim(plan)
+    write_json(workspace.plan_file, plan)
     assert workspace.plan_file.stat().st_size < 1000
     found = find_plan(workspace)
     assert found is not None
     assert read_units(workspace, found) == units
-    (file,) = (workspace.root / "units").iterdir()
+    file = workspace.run / "units.jsonl"
     line = file.read_bytes().partition(b"\n")[0]
     without_first = b" " * len(line) + file.read_bytes()[len(line) :]
     for damaged in (b"x" * size, without_first):  # as long as before, so that only reading them can tell
@@ -37,19 +36,15 @@ def test_many_units(tmp_path: Path) -> None:
             read_units(workspace, found)
 
 
-SIZES = {"tarred": 3, "shar": 16}
-
-
-@pytest.fixture(scope="module", params=SIZES)
-def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("made") / str(request.param)
-    assert run(out.name, out).code == 0
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("made") / "out"
+    assert run(out).code == 0
     return out
 
 
-def run(kind: str, out: Path, *more: object) -> Outcome:
-    command, option = COMMANDS[kind]
-    return prepcli(command, MANIFEST, out, option, SIZES[kind], *more)
+def run(out: Path, *more: object) -> Outcome:
+    return prepcli("manifest-to-tarred", MANIFEST, out, "--num-shards", 3, *more)
 
 
 def copied(made: Path, folder: Path) -> Path:
@@ -62,7 +57,7 @@ def copied(made: Path, folder: Path) -> Path:
 @pytest.mark.parametrize("content", [None, b"", b"[1]\n"], ids=["missing", "empty", "other"])
 def test_lost_units_are_written_again(made: Path, tmp_path: Path, content: bytes | None) -> None:
     out = copied(made, tmp_path)
-    (file,) = tmp_path.glob("out.prepcli/*/units.jsonl" if made.name == "tarred" else "out.prepcli/units/*")
+    (file,) = tmp_path.glob("out.prepcli/*/units.jsonl")
     if content is None:
         file.unlink()
     else:
@@ -70,8 +65,8 @@ def test_lost_units_are_written_again(made: Path, tmp_path: Path, content: bytes
     for command in ("status", "verify", "inspect"):  # a part of an output must not be taken for the whole
         done = prepcli(command, out)
         assert (done.code, done.out) == (2, "")
-        assert f"is missing or damaged; run manifest-to-{made.name} again" in done.err
-    again = run(made.name, out)
+        assert "is missing or damaged; run manifest-to-tarred again" in done.err
+    again = run(out)
     assert (again.code, "nothing to do" in again.out) == (0, True), again.err
     assert prepcli("status", out, "--json").json["state"] == "finished"
     assert tree(out) == tree(made)
@@ -90,13 +85,9 @@ def test_a_plan_of_another_version(made: Path, tmp_path: Path) -> None:
         assert (done.code, done.out) == (2, "")
         assert done.err.startswith(f"prepcli: another version of prepcli has made {out}: ")
         assert done.err.count("\n") == 1
-    refused = run(made.name, out)
-    if made.name == "tarred":  # `owner.json` has the digest as well
-        assert (refused.code, "nothing to do" in refused.out) == (0, True)
-    else:
-        assert refused.code == 2
-        assert "by another version of prepcli (its plan has format 1, not 2)" in refused.err.splitlines()[-1]
+    again = run(out)  # `owner.json` has the digest as well
+    assert (again.code, "nothing to do" in again.out) == (0, True)
     assert tree(out) == tree(made)
-    assert run(made.name, out, "--overwrite").code == 0
+    assert run(out, "--overwrite").code == 0
     assert tree(out) == tree(made)
     assert prepcli("status", out, "--json").json["state"] == "finished"
