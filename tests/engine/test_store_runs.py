@@ -20,7 +20,6 @@ from prepcli.engine import objects
 from prepcli.engine.ledger import Ledger
 from prepcli.engine.publishing.output_files import PublishedFile
 from prepcli.engine.publishing.publish import Marker
-from prepcli.engine.run.run import Run
 from prepcli.engine.run.status import read_status
 from prepcli.engine.state.plan import Unit
 from prepcli.engine.state.workspace import read_document
@@ -28,6 +27,7 @@ from prepcli.engine.store_runs import StoreRun
 from prepcli.errors import PrepcliError, UsageError
 from prepcli.processes.ranks import Rank
 from tests.conftest import tree
+from tests.engine.folder_runs import as_of_earlier
 from tests.engine.folder_runs import run as run_on_a_disk
 from tests.engine.folder_store import Stored, stored
 from tests.engine.toy import ToyJob
@@ -301,8 +301,8 @@ def test_another_etag_of_the_same_bytes_is_noted_at_the_commit(runs: Stored) -> 
 @pytest.mark.parametrize("options", [{"overwrite": True}, {"retry_rejects": True}])
 def test_a_set_of_an_earlier_version(options: dict[str, Any], runs: Stored, tmp_path: Path) -> None:
     """It is made again whole, because its parts are not kept; nothing of it is left."""
-    with patch("prepcli.engine.run.run.run_of", Run):
-        runs.run(runs.job(bad=frozenset({4})))
+    runs.run(runs.job(bad=frozenset({4})))
+    as_of_earlier(runs.state.with_name(runs.state.name.removesuffix(".prepcli")))
     assert (runs.state / "done").is_dir()
     assert runs.run(runs.job(bad=frozenset({4}))).status == "nothing_to_do"
     with pytest.raises(UsageError, match="seed was 0, now 1"):

@@ -101,6 +101,6 @@ class ToyJob(UnitJob[ToyUnit, None]):
     def finish(self, plan: ToyPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         whole = writer.open("all.txt")
         for marker in markers:
-            path = writer.made(f"list/{marker.unit}.txt")
+            path = writer.made(marker.unit, f"list/{marker.unit}.txt")
             whole.write(path.read_bytes())
         return {"merged": len(markers)}

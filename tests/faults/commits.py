@@ -13,8 +13,8 @@ from unittest.mock import patch
 
 import msgspec
 
-from prepcli.engine.commits import LOCK_FILE
 from prepcli.engine.ledger import Ledger
+from prepcli.engine.lock import LOCK_FILE
 from tests.conftest import read_lines, tree
 from tests.faults import runs as faults
 from tests.faults.cases import CASES, Place

@@ -207,7 +207,7 @@ def test_a_unit_is_left_until_it_is_done(workspace: Workspace) -> None:
 def test_the_merge_finds_what_units_have_made(workspace: Workspace) -> None:
     markers = [make(workspace)]
     with FinishWriter(workspace, DIGEST, markers) as writer:
-        made = writer.made("a/b.txt")
+        made = writer.made(UNIT.id, "a/b.txt")
         assert isinstance(made, Path)
         assert (made.read_bytes(), writer.part("parts/c.txt").read_bytes()) == (b"text", b"part")
         assert not writer.part("parts/unknown.txt").exists()
@@ -216,7 +216,7 @@ def test_the_merge_finds_what_units_have_made(workspace: Workspace) -> None:
     made.rename(workspace.folder / "moved.txt")
     assert below(workspace.unit_folder(FINISH_UNIT.id)) == ["files/all.txt", "unit.json"]
     assert (workspace.unit_folder(FINISH_UNIT.id) / "files/all.txt").read_bytes() == b"partpart"
-    assert FinishWriter(workspace, DIGEST, markers).made("a/b.txt") == workspace.folder / "a/b.txt"
+    assert FinishWriter(workspace, DIGEST, markers).made(UNIT.id, "a/b.txt") == workspace.folder / "a/b.txt"
 
 
 def test_a_file_that_a_command_changes_is_ours_in_both_states(workspace: Workspace) -> None:

@@ -6,85 +6,46 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from prepcli.engine.state.workspace import atomic_file, publish_json_once, write_json
+from prepcli.engine.state.workspace import Workspace, atomic_file, write_json
 from prepcli.processes.owner import start_time
 from tests.conftest import SHORT_CORPUS
 from tests.support.running import prepcli
 
-LINKS = ["hard links", "no hard links"]
 
-
-@pytest.fixture(params=LINKS)
-def links(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Run with hard links and, as on exFAT, many object stores and some shares, without."""
-    if request.param != LINKS[0]:
-
-        def refuse(*_: object, **__: object) -> None:
-            raise OSError(errno.EPERM, os.strerror(errno.EPERM))
-
-        monkeypatch.setattr(os, "link", refuse)
-    yield
-
-
-@pytest.mark.usefixtures("links")
 def test_the_first_document_stays(tmp_path: Path) -> None:
-    path = tmp_path / "plan.json"
-    assert publish_json_once(path, {"digest": "a"}, dict) == {"digest": "a"}
-    assert publish_json_once(path, {"digest": "b"}, dict) == {"digest": "a"}
+    workspace = Workspace(tmp_path / "out")
+    path = workspace.root / "plan.json"
+    assert workspace.write_once(path, {"digest": "a"}, dict) == {"digest": "a"}
+    assert workspace.write_once(path, {"digest": "b"}, dict) == {"digest": "a"}
     assert json.loads(path.read_text()) == {"digest": "a"}
-    assert not [path for path in tmp_path.iterdir() if "~" in path.name]
+    assert [path.name for path in workspace.root.iterdir()] == ["plan.json"]
 
 
-@pytest.mark.usefixtures("links")
 def test_of_many_at_once_one_is_first(tmp_path: Path) -> None:
-    for attempt in range(20):
-        start = threading.Barrier(8)
+    workspace = Workspace(tmp_path / "out")
+    start = threading.Barrier(4)
 
-        def publish(
-            number: int, start: threading.Barrier = start, path: Path = tmp_path / f"{attempt}.json"
-        ) -> int | None:
-            start.wait()
-            return publish_json_once(path, number, int)
+    def publish(number: int) -> int:
+        start.wait()
+        return workspace.write_once(workspace.root / "plan.json", number, int)
 
-        with ThreadPoolExecutor(8) as pool:
-            assert len(set(pool.map(publish, range(8)))) == 1
+    with ThreadPoolExecutor(4) as pool:
+        assert len(set(pool.map(publish, range(4)))) == 1
 
 
 @pytest.mark.parametrize("torn", [b"", b"{}", b'{"digest": "a'])
 def test_a_torn_document_is_replaced_once(torn: bytes, tmp_path: Path) -> None:
-    (tmp_path / "plan.json").write_bytes(torn)
-    assert publish_json_once(tmp_path / "plan.json", 1, int) == 1
-    assert publish_json_once(tmp_path / "plan.json", 2, int) == 1
-
-
-def test_a_process_killed_on_the_way_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without hard links there are two steps: the next process does the second one as well."""
-    path = tmp_path / "plan.json"
-
-    def refuse(*_: object, **__: object) -> None:
-        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
-
-    monkeypatch.setattr(os, "link", refuse)
-    assert publish_json_once(path, "first", str) == "first"
-    path.unlink()
-    assert publish_json_once(path, "second", str) == "first"
-
-
-def test_a_full_disk_is_not_a_lost_race(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "link", refuse)
-    monkeypatch.setattr(os, "rename", refuse)
-    with pytest.raises(OSError, match="No space left"):
-        publish_json_once(tmp_path / "plan.json", 1, int)
-    assert list(tmp_path.iterdir()) == []
+    workspace = Workspace(tmp_path / "out")
+    path = workspace.root / "plan.json"
+    path.parent.mkdir()
+    path.write_bytes(torn)
+    assert workspace.write_once(path, 1, int) == 1
+    assert workspace.write_once(path, 2, int) == 1
 
 
 def test_a_document_that_the_disk_does_not_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
