@@ -5,8 +5,6 @@
 
 import contextlib
 import os
-import signal
-import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -15,9 +13,7 @@ from pathlib import Path
 
 from prepcli.errors import PrepcliError, naming, same_command
 from prepcli.interface.calls import tell
-from prepcli.processes.owner import EMPTY_SECONDS, Owner, clock_of, last_change, new_rank_id
-from prepcli.processes.signals import STOP_SIGNALS
-from prepcli.processes.workers import no_interruption
+from prepcli.processes.owner import EMPTY_SECONDS, Owner, clock_of, last_change, new_rank_id, touching
 
 TOUCH_SECONDS = 10.0
 """Seconds between two signs that the holder is alive."""
@@ -70,7 +66,7 @@ def locked(path: Path, doing: str = "is at work") -> Iterator[Lock]:
     token = _new_token()
     try:
         _wait(path, token, doing, lambda: False)
-        with _touching(path, token):
+        with touching(path, TOUCH_SECONDS, lambda: _content(path) == token):
             yield Lock(path, token)
     finally:
         _release(path, token)
@@ -96,7 +92,7 @@ def do_once(path: Path, do: Callable[[Lock], object], is_done: Callable[[], bool
     token = _new_token()
     try:
         if _wait(path, token, doing, is_done):
-            with _touching(path, token):
+            with touching(path, TOUCH_SECONDS, lambda: _content(path) == token):
                 if not is_done():  # the holder before this one may have done it
                     do(Lock(path, token))
     finally:
@@ -126,30 +122,6 @@ def _wait(path: Path, token: bytes, doing: str, is_done: Callable[[], bool]) -> 
             tell(f"note: another process {doing}; this one waits for it ({path})")
         time.sleep(min(max(_WAIT, (now - begun) / 50), _MAX_WAIT))
     return True
-
-
-@contextmanager
-def _touching(path: Path, token: bytes) -> Iterator[None]:
-    """Touch the lock within the context, as long as it is ours."""
-    ended = threading.Event()
-
-    def touch() -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # they must reach the main thread
-        while not ended.wait(TOUCH_SECONDS):
-            with contextlib.suppress(OSError):
-                if _content(path) == token:
-                    os.utime(path)
-
-    thread = threading.Thread(target=touch, daemon=True, name="lock")
-    try:
-        with no_interruption():
-            thread.start()
-        yield
-    finally:
-        ended.set()
-        with no_interruption():
-            if thread.is_alive():
-                thread.join()
 
 
 def _release(path: Path, token: bytes) -> None:

@@ -23,7 +23,7 @@ from prepcli.engine.ledger import Commit, Ledger, part_of
 from prepcli.engine.publishing.publish import AccountingError, FinishWriter, Marker, forget, read_marker
 from prepcli.engine.publishing.rejects import first_if_all_alike, merge_rejects, num_retryable
 from prepcli.engine.ranks.drafts import drafts_of_others, from_the_ends, units_to_help_with
-from prepcli.engine.ranks.progress import RankProgress, note_late_rank, progress_file
+from prepcli.engine.ranks.progress import RankProgress, note_late_rank, progress_file, remove_stale_tmp
 from prepcli.engine.run.job import AnyJob, RunOptions
 from prepcli.engine.run.report import Report, build_report, paths_in, set_verdict
 from prepcli.engine.run.share import do_share
@@ -73,7 +73,6 @@ class FolderRun:
         workspace.rank, workspace.verify_inputs = options.rank, options.verify_inputs
         self.part = part_of(workspace.root)
         recover(workspace)
-        workspace.life.remove_ended()
         self.ledger = read_ledger(workspace)
         try:
             refuse_other_command(job, workspace, options)
@@ -117,7 +116,7 @@ class FolderRun:
         warn_if_running(self)
         self.load_markers(listed=True)
         self.job.check_done([unit for unit in self.plan.units if unit.id in self.markers], workspace)
-        workspace.remove_stale_tmp()
+        remove_stale_tmp(workspace)
         self._own = [unit for unit in pack(self.plan.units, rank.world_size)[rank.rank] if unit.id not in self.markers]
         for unit in self._own:
             forget(workspace, unit.id)  # those of which a file was lost
@@ -293,7 +292,7 @@ class FolderRun:
         """Write the plan and the units of a finished run again if they were lost, and remove what ranks have left."""
         workspace = self.workspace
         with contextlib.suppress(OSError, PrepcliError):  # a finished output may be read-only
-            workspace.remove_stale_tmp()
+            remove_stale_tmp(workspace)
             stored = read_document(workspace.plan_file, StoredPlan)
             if stored is None or stored.digest != self.digest:
                 plan = plan_document(self)
@@ -316,7 +315,6 @@ class FolderRun:
             workspace.enter(folder.path)
             workspace.prepare()
             self._check_folders()
-            workspace.life.beat()  # the folder for signs of life may be new
             plan = plan_document(self)
             plan.part, plan.built_on, plan.base, plan.again = self.part, self.built_on, folder.base, [*folder.again]
             plan.replaces = self.committed.folder if self.options.overwrite and self.committed else ""
@@ -405,7 +403,6 @@ class FolderRun:
                 files = files_of(workspace, ledger.commits)
                 obsolete = [name for name in stock.ours if name not in files]
             change(workspace, ledger.with_commit(commit), lock, obsolete)
-        workspace.life.remove_ended()
         return report
 
     def _check_ledger(self, ledger: Ledger) -> None:

@@ -148,7 +148,6 @@ class StoreRun(FolderRun):
             report = self._finish()
             commit = Commit(workspace.run.name, self.job.command, self.digest, self.part)
             change(workspace, read_ledger(workspace).with_commit(commit), lock)
-        workspace.life.remove_ended()
         return report
 
     def _lost(self) -> list[str]:

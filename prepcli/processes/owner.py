@@ -2,9 +2,9 @@
 
 Host names and process numbers alone are not sufficient, because containers may share both. A process of the same boot,
 host name and process namespace is looked up by its number and start time. For all other processes, only the signs of
-life of their rank count. An observer that waits measures with its own monotonic clock whether these signs continue
-(`prepcli.engine.ranks.claims`). An observer that looks once compares the time of the last sign with the clock of the
-file system, because the clock of this machine may differ.
+life of their rank count: it touches a file. An observer that waits measures with its own monotonic clock whether these
+signs continue (`prepcli.engine.lock`). An observer that looks once compares the time of the last sign with the clock of
+the file system, because the clock of this machine may differ.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -40,12 +40,11 @@ DELETE_SECONDS = 3600.0
 Machines rarely stand still for so long (a virtual machine that is moved, a file server that fails over).
 """
 EMPTY_SECONDS = 15.0
-"""Seconds after which a claim that is still empty counts as left by a process that was killed.
+"""Seconds after which a lock that is still empty counts as left by a process that was killed.
 
-A process writes its name into a new claim at once, and other machines see the name some seconds later. A mistake only
+A process writes its name into a new lock at once, and other machines see the name some seconds later. A mistake only
 repeats work.
 """
-_RANK = "rank-"
 
 
 class Owner(NamedTuple):
@@ -144,124 +143,48 @@ def refresh_listing(folder: Path) -> None:
         probe.rmdir()
 
 
-class Life:
-    """A rank's signs of life: the rank changes the file `rank-<owner>` every `BEAT_SECONDS` while it is at work.
+@contextmanager
+def touching(path: Path, seconds: float = BEAT_SECONDS, is_ours: Callable[[], bool] = lambda: True) -> Iterator[None]:
+    """Give signs of life within the context, even while the main thread waits for a model: change the time of a file.
 
-    The owner is in the file's name, because the file is empty for a moment at each write, and may stay empty after a
-    power failure. A temporary directory or a claim that names the rank is in use as long as the file changes.
-
-    Attributes:
-        owner: the process of this rank; its worker processes inherit it.
+    A thread gives them. It does nothing else, and holds no lock that a forked process would need. `seconds`: the time
+    between two signs. `is_ours`: called before each; if it is False, none is given.
     """
+    ended = threading.Event()
 
-    def __init__(self, folder: Path, rank_id: str) -> None:
-        """`folder`: the folder with the files `rank-<owner>`; `beat` makes it if its parent folder exists."""
-        self._folder = folder
-        self.owner = Owner.of_this_process(rank_id)
-        self._beats = 0
-        self._is_at_work = False
-        self._ahead: float | None = None  # how far the file system's clock is ahead of our monotonic one
+    def touch() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # they must reach the main thread, and interrupt it
+        while not ended.wait(seconds):
+            with contextlib.suppress(OSError):
+                if is_ours():
+                    os.utime(path)
 
-    @contextmanager
-    def at_work(self) -> Iterator[None]:
-        """Give signs of life until the context ends, even while the main thread waits for a model.
-
-        A thread gives them. It does nothing else, and holds no lock that a forked process would need. A nested context
-        starts no second thread.
-        """
-        if self._is_at_work:
-            self.beat()
-            yield
-            return
-        ended = threading.Event()
-
-        def beat() -> None:
-            # Signals must reach the main thread and interrupt its system calls.
-            signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
-            while not ended.wait(BEAT_SECONDS):
-                self.beat()
-
-        self.owner = Owner.of_this_process(self.owner.rank_id)
-        thread = threading.Thread(target=beat, daemon=True, name="heartbeat")
-        try:
-            with no_interruption():
-                self._is_at_work = True
-                self.beat()
-                thread.start()
-            yield
-        finally:
-            ended.set()
-            with no_interruption():
-                if thread.is_alive():
-                    thread.join()
-                self._is_at_work = False
-                with contextlib.suppress(OSError):  # the folder stays if other ranks are at work
-                    self._file(self.owner).unlink(missing_ok=True)
-                    self._folder.rmdir()
-
-    def beat(self) -> None:
-        """Give a sign of life: write the next number to the file `rank-<owner>`. Write errors are ignored."""
-        self._beats += 1
-        with contextlib.suppress(OSError):  # a full disk ends the run at a more important write
-            if not self._folder.exists():
-                self._folder.mkdir(exist_ok=True)
-            self._file(self.owner).write_text(str(self._beats))
-
-    def _file(self, owner: Owner) -> Path:
-        return self._folder / f"{_RANK}{owner}"
-
-    def last_beat(self, owner: Owner) -> bytes:
-        """The last sign of life of the rank of `owner`; b"" if there is none.
-
-        It changes as long as the rank is at work.
-        """
-        with contextlib.suppress(FileNotFoundError):
-            return self._file(owner).read_bytes()
-        return b""
-
-    def has_ended(self, owner: Owner | None, silence: float, trace: Path | None = None) -> bool:
-        """Whether a process has ended, or seems to have ended because its rank is silent; looks once, without waiting.
-
-        Args:
-            owner: the process; None if it is unknown.
-            silence: seconds without a sign of life after which the rank seems to have ended: `REPEAT_SECONDS` or
-                `DELETE_SECONDS`. With `DELETE_SECONDS`, silence does not count if `Owner.is_gone` knows the answer.
-            trace: another file whose last change is a sign of life of the process.
-        """
-        gone = None if owner is None else owner.is_gone
-        if gone or (gone is False and silence == DELETE_SECONDS):
-            return gone
-        if self._ahead is None:
-            there = self._folder if self._folder.exists() else self._folder.parent
-            self._ahead = clock_of(there) - time.monotonic()
-        signs = [] if trace is None else [trace]
-        if owner is not None:
-            # A worker process makes directories for its rank, whose file names another process; in 0.3.0 it names none.
-            # The rank's own name is looked up as well, because a listing may be late.
-            signs += [self._file(owner), *self._files(owner.rank_id)]
-        return time.monotonic() + self._ahead - max(map(last_change, signs), default=0.0) > silence
-
-    def others(self, silence: float) -> bool:
-        """Whether another rank gives signs of life in this folder; `silence` as in `has_ended`."""
-        own = self._file(self.owner)
-        return any(path != own and not self.has_ended(_owner(path), silence, path) for path in self._files())
-
-    def remove_ended(self) -> None:
-        """Remove the files `rank-<owner>` of ranks that were killed, which could not remove their own files."""
-        for path in self._files():
-            if self.has_ended(_owner(path), DELETE_SECONDS, path):
-                path.unlink(missing_ok=True)
-
-    def _files(self, begin: str = "") -> list[Path]:
-        """The files of ranks in the folder; only those whose name, after `rank-`, begins with `begin`."""
-        with contextlib.suppress(FileNotFoundError):  # the last rank that ends removes the folder
-            return list(self._folder.glob(f"{_RANK}{begin}*"))
-        return []
+    thread = threading.Thread(target=touch, daemon=True, name="sign of life")
+    try:
+        with no_interruption():
+            thread.start()
+        yield
+    finally:
+        ended.set()
+        with no_interruption():
+            if thread.is_alive():
+                thread.join()
 
 
-def _owner(file: Path) -> Owner | None:
-    """The owner in the name of a file `rank-<owner>`, a rank's sign of life; None if the name has another form."""
-    return Owner.parse(file.name.removeprefix(_RANK))
+def has_ended(owner: Owner | None, silence: float, last_sign: float, now: float) -> bool:
+    """Whether a process has ended, or seems to have ended because its rank is silent.
+
+    Args:
+        owner: the process; None if it is unknown.
+        silence: seconds without a sign of life after which the rank seems to have ended: `REPEAT_SECONDS` or
+            `DELETE_SECONDS`. With `DELETE_SECONDS`, silence does not count if `Owner.is_gone` knows the answer.
+        last_sign: the time of the last sign of life, in seconds since the epoch, on the clock of the file system.
+        now: the time on that clock (`clock_of`).
+    """
+    gone = None if owner is None else owner.is_gone
+    if gone or (gone is False and silence == DELETE_SECONDS):
+        return gone
+    return now - last_sign > silence
 
 
 def owner_of(entry: Path) -> Owner | None:

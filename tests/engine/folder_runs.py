@@ -22,7 +22,7 @@ def run(out: Path, job: ToyJob | None = None, **options: Any) -> Report:
     """Run the toy job."""
     given: dict[str, Any] = {"budget": Budget(24), "steal": False} | options
     workspace = Workspace(out)
-    with one_process(), workspace.life.at_work():
+    with one_process():
         return FolderRun(job or ToyJob(out), workspace, RunOptions(**given)).execute()
 
 

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -15,15 +16,21 @@ import pytest
 
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.publishing.rejects import Budget
-from prepcli.engine.ranks.progress import is_running_elsewhere, new_progress, progress_file, read_progress
+from prepcli.engine.ranks.progress import (
+    is_running,
+    is_running_elsewhere,
+    new_progress,
+    progress_file,
+    read_progress,
+    remove_stale_tmp,
+)
 from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.run import run_job
 from prepcli.engine.run.status import read_status
 from prepcli.engine.run.unit import Execution
-from prepcli.engine.state.plan import Unit
 from prepcli.engine.state.workspace import Workspace, write_json
 from prepcli.processes import owner as owners
-from prepcli.processes.owner import DELETE_SECONDS, REPEAT_SECONDS, Owner, clock_of, owner_of, start_time, this_place
+from prepcli.processes.owner import DELETE_SECONDS, Owner, clock_of, start_time, this_place, touching
 from prepcli.processes.ranks import Rank
 from prepcli.processes.signals import InterruptedBySignal
 from prepcli.processes.workers import interrupt
@@ -79,7 +86,7 @@ def test_the_directory_of_a_rank_in_another_container_is_left_alone(workspace: W
         assert other.stdout is not None
         assert other.stdout.readline() == "made\n"
         (made,) = workspace.tmp.iterdir()
-        workspace.remove_stale_tmp()
+        remove_stale_tmp(workspace)
         assert list(workspace.tmp.iterdir()) == [made]
         assert Owner.parse(made.name.split("~")[1]).is_gone is None  # type: ignore[union-attr]
     finally:
@@ -98,7 +105,7 @@ def test_a_process_of_the_same_number_that_began_at_another_time(workspace: Work
     alive, reused = workspace.make_tmp("alive"), workspace.make_tmp("reused")
     renamed(reused, started=(start_time(os.getpid()) or 0) + 1)
     os.utime(alive, (0, 0))  # a process that can be seen is alive, however silent
-    workspace.remove_stale_tmp()
+    remove_stale_tmp(workspace)
     assert list(workspace.tmp.iterdir()) == [alive]
 
 
@@ -113,32 +120,11 @@ def test_silence_is_told_by_the_clock_of_the_file_system(
         os.utime(made, (now - age,) * 2)
     real = time.time
     monkeypatch.setattr(time, "time", lambda: real() + clock)
-    workspace.remove_stale_tmp()
+    remove_stale_tmp(workspace)
     assert [path.name.split("~")[0] for path in workspace.tmp.iterdir()] == ["fresh"]
 
 
-def test_another_rank_is_at_work(workspace: Workspace) -> None:
-    """A rank is not another one for itself, even while its own sign is being written."""
-    life, observer = workspace.life, Workspace(workspace.folder).life
-    with life.at_work():
-        assert observer.others(REPEAT_SECONDS)
-        sign_of(workspace).write_bytes(b"")
-        assert observer.others(REPEAT_SECONDS)
-        observer.remove_ended()
-        with patch.object(owners, "this_place", return_value="another"):
-            assert not observer.has_ended(life.owner, REPEAT_SECONDS), "its file is there"
-            sign = sign_of(workspace)
-            sign = sign.rename(sign.with_name(f"rank-{life.owner.rank_id}"))  # as in 0.3.0
-            assert not observer.has_ended(life.owner, REPEAT_SECONDS)
-            sign.unlink()
-            assert observer.has_ended(life.owner, REPEAT_SECONDS)
-        assert not life.others(REPEAT_SECONDS)
-        life.beat()
-        assert not life.others(REPEAT_SECONDS)
-    assert not observer.others(REPEAT_SECONDS)
-
-
-def test_a_signal_as_the_signs_of_life_begin_ends_them(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_signal_as_the_signs_of_life_begin_ends_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begin = threading.Thread.start
 
     def start(thread: threading.Thread) -> None:
@@ -146,10 +132,24 @@ def test_a_signal_as_the_signs_of_life_begin_ends_them(workspace: Workspace, mon
         interrupt(InterruptedBySignal("stopped"))
 
     monkeypatch.setattr(threading.Thread, "start", start)
-    with pytest.raises(InterruptedBySignal), workspace.life.at_work():
+    with pytest.raises(InterruptedBySignal), touching(tmp_path / "sign"):
         raise AssertionError("the block does not begin")
-    assert not list(workspace.root.glob("claims/rank-*"))
-    assert "heartbeat" not in [thread.name for thread in threading.enumerate()]
+    assert "sign of life" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_a_sign_is_given_only_as_long_as_it_is_ours(tmp_path: Path) -> None:
+    sign = tmp_path / "sign"
+    sign.touch()
+    os.utime(sign, (0, 0))
+    asked = threading.Event()
+
+    def is_ours() -> bool:
+        asked.set()
+        return False
+
+    with touching(sign, 0.01, is_ours):
+        assert asked.wait(HANG_SECONDS)
+    assert sign.stat().st_mtime == 0
 
 
 def test_a_folder_whose_state_cannot_be_read_is_left_alone(
@@ -165,7 +165,7 @@ def test_a_folder_whose_state_cannot_be_read_is_left_alone(
         return stat(path, **more)
 
     monkeypatch.setattr(Path, "stat", stale)
-    workspace.remove_stale_tmp()
+    remove_stale_tmp(workspace)
     monkeypatch.undo()
     assert list(workspace.tmp.iterdir()) == [made]
 
@@ -175,87 +175,67 @@ def test_what_an_older_version_left_goes_after_a_long_silence(workspace: Workspa
     for made in (fresh, silent):
         made.mkdir()
     os.utime(silent, (0, 0))
-    workspace.remove_stale_tmp()
+    remove_stale_tmp(workspace)
     assert list(workspace.tmp.iterdir()) == [fresh]
 
 
-def sign_of(workspace: Workspace) -> Path:
-    (found,) = workspace.root.glob("claims/rank-*")
-    return found
-
-
-def has_ended(out: Path, made: Path) -> bool:
-    """Whether the owner of a temporary directory has ended, as another machine sees it."""
+def is_silent(out: Path) -> bool:
+    """Whether rank 0 seems to have ended, as another machine sees it."""
+    (progress,) = read_progress(Workspace(out))
     with patch.object(owners, "this_place", return_value="another"):
-        return Workspace(out).life.has_ended(owner_of(made), DELETE_SECONDS, made)
+        return not is_running(Workspace(out), progress)
 
 
 class ModelJob(ToyJob):
-    """A job whose main thread waits for a model, until it sees that its heart beats all the same."""
+    """A job whose main thread waits for a model, until it sees that the rank gives signs of life all the same."""
 
     def execute(self, plan: ToyPlan, units: Sequence[ToyUnit], execution: Execution) -> Iterator[Marker]:
-        workspace = execution.workspace
         for unit in units:
-            with UnitWriter(workspace, execution.digest, unit) as writer:
-                (made,) = workspace.tmp.iterdir()
-                os.utime(made, (0, 0))
-                os.utime(sign := sign_of(workspace), (0, 0))
-                self.wait(lambda sign=sign: sign.stat().st_mtime > 0)
-                assert not has_ended(self.out, made)
+            with UnitWriter(execution.workspace, execution.digest, unit) as writer:
+                wait_for_a_sign(self.out)
                 self.process(plan, unit, writer, execution.advance)
                 marker = writer.publish()
             yield marker
 
-    def wait(self, condition: Any) -> None:
-        deadline = time.monotonic() + HANG_SECONDS
-        while not condition():
-            assert time.monotonic() < deadline, "no heartbeat"
-            time.sleep(0.01)
 
-    def finish(self, plan: ToyPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        (made,) = Workspace(self.out).tmp.iterdir()
-        os.utime(made, (0, 0))
-        os.utime(sign := sign_of(Workspace(self.out)), (0, 0))
-        self.wait(lambda: sign.stat().st_mtime > 0)
-        assert not has_ended(self.out, made)
-        return super().finish(plan, markers, writer)
+def wait_for_a_sign(out: Path) -> None:
+    sign = progress_file(Workspace(out), 0)
+    os.utime(sign, (0, 0))
+    deadline = time.monotonic() + HANG_SECONDS
+    while not sign.stat().st_mtime:
+        assert time.monotonic() < deadline, "no sign of life"
+        time.sleep(0.01)
+    assert not is_silent(out)
 
 
-def test_the_heart_beats_while_a_model_computes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(owners, "BEAT_SECONDS", 0.01)
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("prepcli.engine.run.share.touching", partial(touching, seconds=0.01))
+
+
+@pytest.mark.usefixtures("often")
+def test_signs_of_life_while_a_model_computes(tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert run_job(ModelJob(out, num_units=3), Workspace(out), RunOptions(budget=Budget(9))).status == "done"
-    assert read_progress(Workspace(out))[0].state == "done"  # no heartbeat wrote over it
+    assert read_progress(Workspace(out))[0].state == "done"
     assert read_status(Workspace(out)).state == "finished"
 
 
-def test_workers_are_kept_alive_by_their_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(owners, "BEAT_SECONDS", 0.01)
+@pytest.mark.usefixtures("often")
+def test_workers_are_kept_alive_by_their_rank(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    job = ModelJob(out, num_units=3)
-
-    def compute(unit: Unit) -> None:
-        (made,) = Workspace(out).tmp.glob(f"{unit.id}~*")
-        os.utime(made, (0, 0))
-        os.utime(sign := sign_of(Workspace(out)), (0, 0))
-        job.wait(lambda: sign.stat().st_mtime > 0)
-        assert not has_ended(out, made)
-
-    worked = ToyJob(out, num_units=3, before_unit=compute)
     # One worker: a second one could make the sign old again just before it is looked at.
+    worked = ToyJob(out, num_units=3, before_unit=lambda _: wait_for_a_sign(out))
     assert run_job(worked, Workspace(out), RunOptions(budget=Budget(9))).status == "done"
 
 
 def test_a_rank_of_our_number_in_another_container_is_another(workspace: Workspace) -> None:
     """Both are process 7 of `host`, say: neither is the other, and neither can look the other up."""
-    progress = new_progress(Rank(0, 1), workspace.life.owner)
-    workspace.life.beat()
+    progress = new_progress(Rank(0, 1), workspace.owner)
     write_json(progress_file(workspace, 0), progress)
     assert is_running_elsewhere(workspace, Rank(0, 1)) is None  # it is we
     progress.place = "another"
     write_json(progress_file(workspace, 0), progress)
-    sign = sign_of(workspace)
-    sign = sign.rename(sign.with_name(f"rank-{progress.process}"))
     assert is_running_elsewhere(workspace, Rank(0, 1)) == progress
-    os.utime(sign, (1, 1))
+    os.utime(progress_file(workspace, 0), (1, 1))
     assert is_running_elsewhere(workspace, Rank(0, 1)) is None

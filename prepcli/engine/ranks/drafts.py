@@ -6,10 +6,10 @@ They are a hint. No rank waits for another, and a unit that two ranks make at on
 import heapq
 from collections.abc import Sequence
 
-from prepcli.engine.ranks.progress import RankProgress
+from prepcli.engine.ranks.progress import RankProgress, signs_of_life
 from prepcli.engine.state.plan import UnitT
 from prepcli.engine.state.workspace import Workspace, children_of
-from prepcli.processes.owner import REPEAT_SECONDS, last_change, owner_of
+from prepcli.processes.owner import REPEAT_SECONDS, has_ended, last_change, owner_of
 
 
 def drafts_of_others(workspace: Workspace, unit: str = "") -> list[str]:
@@ -52,9 +52,12 @@ def units_to_help_with(workspace: Workspace, units: Sequence[UnitT], drafts: Seq
         drafts: the names of the temporary folders of other ranks.
     """
     makers: dict[str, list[str]] = {}
+    signs, now = signs_of_life(workspace), workspace.clock()
     for name in drafts:
         folder = workspace.tmp / name
-        if not workspace.life.has_ended(owner_of(folder), REPEAT_SECONDS, folder):
+        owner = owner_of(folder)
+        last_sign = max(last_change(folder), signs.get(owner.rank_id, 0.0) if owner is not None else 0.0)
+        if not has_ended(owner, REPEAT_SECONDS, last_sign, now):
             makers.setdefault(name.split("~")[0], []).append(name)
     if free := [unit for unit in units if unit.id not in makers]:
         return free

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import socket
 import struct
 import time
@@ -11,10 +12,10 @@ from typing import Any
 
 import msgspec
 
-from prepcli.engine.state.workspace import Workspace, read_document, write_json
+from prepcli.engine.state.workspace import Workspace, children_of, read_document, write_json
 from prepcli.interface.bars import can_draw, progress_bar
 from prepcli.interface.calls import tell
-from prepcli.processes.owner import REPEAT_SECONDS, Owner
+from prepcli.processes.owner import DELETE_SECONDS, REPEAT_SECONDS, Owner, has_ended, last_change, owner_of
 from prepcli.processes.ranks import Rank
 from prepcli.processes.workers import no_interruption, worker_context
 
@@ -248,7 +249,7 @@ def note_late_rank(workspace: Workspace, rank: Rank) -> None:
     found = read_progress(workspace) if rank.world_size > 1 else []
     of_launch = {one.rank for one in found if (one.launch_id, one.world_size) == launch}
     if of_launch and rank.rank not in of_launch:
-        own = new_progress(rank, workspace.life.owner)
+        own = new_progress(rank, workspace.owner)
         own.state = "done"
         with contextlib.suppress(OSError):  # a finished output may be read-only
             write_json(progress_file(workspace, rank.rank), own, durable=False)
@@ -257,7 +258,7 @@ def note_late_rank(workspace: Workspace, rank: Rank) -> None:
 def is_running_elsewhere(workspace: Workspace, rank: Rank) -> RankProgress | None:
     """The progress of another process that is running as the same rank; None if there is none."""
     other = read_document(progress_file(workspace, rank.rank), RankProgress)
-    if other is None or other.process == workspace.life.owner or not is_running(workspace, other):
+    if other is None or other.process == workspace.owner or not is_running(workspace, other):
         return None
     return other
 
@@ -271,9 +272,27 @@ def running_here(workspace: Workspace) -> RankProgress | None:
 def is_running(workspace: Workspace, progress: RankProgress, silence: float = REPEAT_SECONDS) -> bool:
     """Whether a rank is running: its progress file says so, and its process has not ended since.
 
-    `silence`: as in `prepcli.processes.owner.Life.has_ended`.
+    `silence`: as in `prepcli.processes.owner.has_ended`.
     """
-    return progress.state == "running" and not workspace.life.has_ended(progress.process, silence)
+    last_sign = last_change(progress_file(workspace, progress.rank))
+    return progress.state == "running" and not has_ended(progress.process, silence, last_sign, workspace.clock())
+
+
+def signs_of_life(workspace: Workspace) -> dict[str, float]:
+    """The time of the last sign of life of each rank that has worked on the run, by the id of its process' rank."""
+    return {one.rank_id: last_change(progress_file(workspace, one.rank)) for one in read_progress(workspace)}
+
+
+def remove_stale_tmp(workspace: Workspace) -> None:
+    """Remove the temporary folders of processes that have ended, and their drafts."""
+    drafts = [entry for entry in children_of(workspace.root) if entry.name.startswith(".") and owner_of(entry)]
+    entries = [*children_of(workspace.tmp), *drafts]
+    signs = signs_of_life(workspace) if entries else {}
+    for entry in entries:
+        owner = owner_of(entry)
+        last_sign = max(last_change(entry), signs.get(owner.rank_id, 0.0) if owner is not None else 0.0)
+        if has_ended(owner, DELETE_SECONDS, last_sign, workspace.clock()):
+            shutil.rmtree(entry, ignore_errors=True) if entry.is_dir() else entry.unlink(missing_ok=True)
 
 
 def format_seconds(seconds: float) -> str:

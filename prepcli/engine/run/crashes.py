@@ -30,6 +30,7 @@ from pathlib import Path
 import msgspec
 
 from prepcli.engine.publishing.publish import Marker
+from prepcli.engine.ranks.progress import remove_stale_tmp
 from prepcli.engine.state.plan import UnitT
 from prepcli.engine.state.workspace import Workspace, read_document, write_json
 from prepcli.errors import PrepcliError, RecordRejected, RejectReason, option
@@ -154,7 +155,7 @@ def note_crash(workspace: Workspace, error: WorkerDiedError, shared_notes: str =
         _file(workspace, unit).parent.mkdir(exist_ok=True)
         write_json(_file(workspace, unit), crashes)
     with contextlib.suppress(OSError):
-        workspace.remove_stale_tmp()
+        remove_stale_tmp(workspace)
     return helps
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from prepcli.engine.publishing.rejects import Budget
+from prepcli.engine.ranks.progress import remove_stale_tmp
 from prepcli.engine.run.job import AnyJob, RunOptions
 from prepcli.engine.run.report import Report, too_many
 from prepcli.engine.run.starting import check_sample
@@ -62,13 +63,13 @@ def run_job(job: AnyJob, workspace: Workspace, options: RunOptions, after: After
     if lifeline:
         exit_when_ready(int(lifeline))
     try:
-        with stop_on_signals(), workspace.life.at_work():
+        with stop_on_signals():
             try:
                 report = run_of(job, workspace, options).execute()
             except BaseException as error:
                 with contextlib.suppress(OSError):
                     workspace.remove_own_tmp()
-                    workspace.remove_stale_tmp()
+                    remove_stale_tmp(workspace)
                 if isinstance(error, PrepcliError) or not isinstance(error, Exception):
                     raise
                 workspace.check_claim()  # a file may be missing because another command has cleared the directory

@@ -9,10 +9,11 @@ import msgspec
 
 from prepcli.engine.publishing.publish import Marker, read_marker
 from prepcli.engine.publishing.rejects import Budget
-from prepcli.engine.ranks.progress import RankProgress, Reporter, SharedCounter, new_progress
+from prepcli.engine.ranks.progress import RankProgress, Reporter, SharedCounter, new_progress, progress_file
 from prepcli.engine.run.crashes import survive_crashes
 from prepcli.engine.state.plan import Unit
 from prepcli.errors import PrepcliError, RejectReason, option, same_command
+from prepcli.processes.owner import touching
 from prepcli.processes.signals import InterruptedBySignal
 from prepcli.processes.workers import TICK
 
@@ -33,7 +34,7 @@ def do_share(run: "FolderRun", units: Sequence[Unit]) -> None:
         MissingAudioError: more than half of the audio is missing.
     """
     job, plan, workspace, options, markers = run.job, run.plan, run.workspace, run.options, run.markers
-    own = new_progress(options.rank, workspace.life.owner)
+    own = new_progress(options.rank, workspace.owner)
     own.knows_seconds = plan.knows_seconds
     own.units_total = len(units)
     own.records_total = sum(unit.num_records for unit in units)
@@ -72,10 +73,11 @@ def do_share(run: "FolderRun", units: Sequence[Unit]) -> None:
     state, message = "failed", ""
     try:
         reporter.update(force=True)
-        if units:
-            execute(units)
-        while others := run.units_of_others():
-            execute(others)
+        with touching(progress_file(workspace, options.rank.rank)):
+            if units:
+                execute(units)
+            while others := run.units_of_others():
+                execute(others)
         state = "done"
     except BaseException as error:
         if isinstance(error, Exception) and run.is_over():

@@ -24,7 +24,7 @@ from prepcli.engine.state.work_folder import version_roots, work_folder
 from prepcli.engine.state.workspace import Workspace, read_document, workspace_of
 from prepcli.errors import UsageError, option
 from prepcli.interface.printing import aligned, as_text, printable_command
-from prepcli.processes.owner import REPEAT_SECONDS, last_change
+from prepcli.processes.owner import last_change
 from prepcli.storage.addresses import is_address
 from prepcli.storage.paths import AnyPath, absolute
 
@@ -114,12 +114,12 @@ def read_status(workspace: Workspace) -> Status:
     Raises:
         UsageError: no state of a run was found, or it cannot be read (`find_plan`).
     """
-    # Signs of life and progress are read before markers and report: a rank that has ended has written all of these.
+    # The lock and the progress are read before documents and report: a rank that has ended has written all of these.
     begun = workspace.unfinished_runs()
-    is_at_work = workspace.life.others(REPEAT_SECONDS) and workspace.run in (begun[:1] or [workspace.run])
+    is_committing = is_held(workspace.lock_file) and workspace.run in (begun[:1] or [workspace.run])
     plan = find_plan(workspace)
     if plan is None:
-        if (planning := _planning(workspace, is_at_work)) is not None:
+        if (planning := _planning(workspace)) is not None:
             return planning
         advice = "the OUT of a run"
         if is_address(workspace.named):
@@ -144,7 +144,7 @@ def read_status(workspace: Workspace) -> Status:
     report = None if missing else finished_report(workspace, plan.digest)
     if report is not None:
         state = "finished"
-    elif running or is_at_work:
+    elif running or (is_committing and not missing):
         state = "running" if running or missing else "finishing"
     else:
         state = "stopped"
@@ -196,10 +196,10 @@ def _part(workspace: Workspace) -> str:
     return "/".join([workspace.root.name] * is_added + [workspace.run.name] * workspace.is_beside_another)
 
 
-def _planning(workspace: Workspace, is_at_work: bool) -> Status | None:
+def _planning(workspace: Workspace) -> Status | None:
     """The status of a run that has no plan yet, from its newest `stage.json`; None if there is no such file.
 
-    `is_at_work`: whether a rank gives signs of life; if not, the state is `stopped`.
+    If no rank holds the lock of the stage, the state is `stopped`.
     """
     newest = max(workspace.index.glob(f"*/{STAGE_FILE}"), key=last_change, default=None)
     stage = None if newest is None else read_document(newest, Stage)
@@ -211,7 +211,7 @@ def _planning(workspace: Workspace, is_at_work: bool) -> Status | None:
     return Status(
         str(workspace.named),
         command=words[1] if words[:1] == ["prepcli"] and len(words) > 1 else "-",
-        state="planning" if is_at_work or at_work else "stopped",
+        state="planning" if at_work else "stopped",
         ranks=[RankStatus(stage.rank, "running", host=stage.host)] if at_work else [],
         continue_with=f"cd {shlex.quote(stage.run_in)} && {stage.run_with}",
         stage=stage.doing,

@@ -6,6 +6,7 @@ import os
 import shutil
 import stat
 import tempfile
+import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
@@ -25,7 +26,7 @@ from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.work_folder import work_folder
 from prepcli.errors import FAULTS_OF_THE_MACHINE, PrepcliError, UsageError, cannot_write, naming, option, same_command
 from prepcli.interface.calls import tell
-from prepcli.processes.owner import DELETE_SECONDS, Life, Owner, last_change, new_rank_id, owner_of
+from prepcli.processes.owner import Owner, clock_of, last_change, new_rank_id, owner_of
 from prepcli.processes.ranks import Rank
 from prepcli.storage.paths import AnyPath, StorePath
 
@@ -67,7 +68,7 @@ class Workspace:
         self.spool = self.root / "spool" if spools else None
         self.rank, self.verify_inputs = Rank(), False  # the run sets both
         self.rank_id = new_rank_id()  # worker processes inherit the id
-        self.life = Life(self.root / "claims", self.rank_id)
+        self._ahead: float | None = None  # how far the clock of the file system is ahead of our monotonic one
         self._store_claim: StoreClaim | None = None
         self.writes = False  # objects, so that `check_claim` checks that no other run writes them now
         self.found = OutputFiles(out)  # for a store: listed before anything is written, and again after `prepare`
@@ -247,13 +248,17 @@ class Workspace:
         for made in self.folders_of([os.getpid()]):
             shutil.rmtree(made, ignore_errors=True)
 
-    def remove_stale_tmp(self) -> None:
-        """Remove the files of dead processes in `tmp/`, their drafts, and their signs of life."""
-        drafts = [entry for entry in children_of(self.root) if entry.name.startswith(".") and owner_of(entry)]
-        for entry in (*children_of(self.tmp), *drafts):
-            if self.life.has_ended(owner_of(entry), DELETE_SECONDS, entry):
-                shutil.rmtree(entry, ignore_errors=True) if entry.is_dir() else entry.unlink(missing_ok=True)
-        self.life.remove_ended()
+    @property
+    def owner(self) -> Owner:
+        """This process, as the owner of what its rank makes."""
+        return Owner.of_this_process(self.rank_id)
+
+    def clock(self) -> float:
+        """The time (seconds since the epoch) on the clock of the file system, which is asked once."""
+        if self._ahead is None:
+            there = next(folder for folder in (self.root, *self.root.absolute().parents) if folder.exists())
+            self._ahead = clock_of(there) - time.monotonic()
+        return self._ahead + time.monotonic()
 
     def flush(self, files: Iterable[Path]) -> None:
         """Flush the names of files below OUT or OUT.prepcli to disk, and the names of their directories."""

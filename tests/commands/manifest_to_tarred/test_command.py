@@ -369,7 +369,7 @@ def test_undo_is_refused_while_the_addition_runs(tmp_path: Path) -> None:
     out, second = make(tmp_path)
     add_killed(out, second)
     workspace = version_workspace(out, 1)
-    other = workspace.life.owner._replace(pid=os.getppid(), started=0)
+    other = workspace.owner._replace(pid=os.getppid(), started=0)
     progress = new_progress(detect_rank({}, None, None, None), other)
     write_json(progress_file(workspace, 0), progress, durable=False)
     before = tree(tmp_path)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from prepcli.engine.ranks.drafts import drafts_of_others, units_at_work, units_to_help_with
-from prepcli.engine.ranks.progress import new_progress
+from prepcli.engine.ranks.progress import new_progress, progress_file
 from prepcli.engine.state.plan import Unit
-from prepcli.engine.state.workspace import Workspace
+from prepcli.engine.state.workspace import Workspace, write_json
 from prepcli.processes.owner import Owner
 from prepcli.processes.ranks import Rank
 
@@ -20,14 +20,15 @@ UNITS = [Unit(name, 1.0, 1) for name in ("a", "b", "c")]
 def workspace(tmp_path: Path) -> Workspace:
     workspace = Workspace(tmp_path / "out")
     workspace.tmp.mkdir(parents=True)
-    (workspace.root / "claims").mkdir()
+    workspace.progress.mkdir()
     return workspace
 
 
 def draft(workspace: Workspace, unit: str, rank_id: str, age: float = 0.0, **changes: Any) -> str:
     """A temporary folder as the rank `rank_id` makes it; its process is this one, unless `changes` say otherwise."""
     owner = Owner.of_this_process(rank_id)._replace(**changes)
-    (workspace.root / f"claims/rank-{owner}").touch()  # its sign of life
+    progress = new_progress(Rank(len(list(workspace.progress.glob("*")))), owner)
+    write_json(progress_file(workspace, progress.rank), progress)  # its sign of life
     folder = workspace.tmp / f"{unit}~{owner}~{len(list(workspace.tmp.iterdir()))}"
     folder.mkdir()
     os.utime(folder, (1e9 - age, 1e9 - age))

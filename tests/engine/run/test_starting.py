@@ -144,9 +144,6 @@ def test_a_rank_that_is_at_work_on_this_machine(tmp_path: Path) -> None:
     running = new_progress(Rank(), Owner("other", this_place(), other.pid, start_time(other.pid) or 0))
     try:
         write_json(file, running)
-        sign = Workspace(out).root / f"claims/rank-{running.process}"
-        sign.parent.mkdir(exist_ok=True)
-        sign.write_text("1")
         noted = prepcli(*arguments)
         assert noted.code == 0
         assert "Stop one of them, or share the work: give each its own --rank, and both --world-size 2" in noted.err

@@ -3,7 +3,6 @@
 import json
 import os
 import shlex
-import shutil
 import signal
 import time
 from pathlib import Path
@@ -11,13 +10,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from prepcli.engine.ranks.claims import CLAIMS
 
+from prepcli.engine.lock import locked
 from prepcli.engine.publishing.publish import read_marker
 from prepcli.engine.ranks.progress import RankProgress, new_progress, progress_file
 from prepcli.engine.run.status import read_status
 from prepcli.engine.state.workspace import Workspace, read_document, write_json
-from prepcli.processes.owner import Life, Owner
+from prepcli.processes.owner import Owner
 from prepcli.processes.ranks import Rank
 from tests.conftest import SHORT_CORPUS
 from tests.support.running import HANG_SECONDS, prepcli, start_prepcli
@@ -77,8 +76,7 @@ def test_watch_speaks_when_something_changes_and_ends_with_the_runs(tmp_path: Pa
         assert [line for line in lines if str(out) in line][-1].split()[3] == "finished"
 
 
-def test_a_run_without_progress_has_not_stopped_while_a_rank_is_at_work(tmp_path: Path) -> None:
-    """While it plans again, between its plan and its progress, while a model is loaded, while parts are merged."""
+def test_a_run_has_not_stopped_while_a_rank_commits(tmp_path: Path) -> None:
     out = tmp_path / "out"
     prepcli("manifest-to-tarred", MANIFEST, out, "--num-shards", 4, "--rank", 0, "--world-size", 2)
     rank = Workspace(out)
@@ -87,10 +85,10 @@ def test_a_run_without_progress_has_not_stopped_while_a_rank_is_at_work(tmp_path
         return read_status(Workspace(out)).state
 
     assert state() == "stopped"
-    with rank.life.at_work():
-        assert state() == "running"
-        prepcli("manifest-to-tarred", MANIFEST, out, "--num-shards", 4)
-        rank.report_file.unlink()
+    prepcli("manifest-to-tarred", MANIFEST, out, "--num-shards", 4)
+    rank.report_file.unlink()
+    assert state() == "stopped"
+    with locked(rank.lock_file):
         assert state() == "finishing"
     assert state() == "stopped"
 
@@ -102,8 +100,7 @@ def test_a_run_that_ends_while_it_is_looked_at_has_not_stopped(tmp_path: Path, m
     last = workspace.marker_file("shard_000002")
     last.rename(tmp_path / last.name)
     ended = read_document(progress_file(workspace, 0), RankProgress)
-    write_json(progress_file(workspace, 0), new_progress(Rank(0, 1), workspace.life.owner))
-    workspace.life.beat()
+    write_json(progress_file(workspace, 0), new_progress(Rank(0, 1), workspace.owner))
 
     def read_and_end(*arguments: Any) -> Any:
         """The rank publishes its last unit and ends after that marker has been looked for."""
@@ -126,13 +123,9 @@ def test_a_run_that_is_finished_while_it_is_looked_at_has_not_stopped(
     out = tmp_path / "out"
     prepcli("manifest-to-tarred", MANIFEST, out, "--num-shards", 3)
     rank = Workspace(out)
-    rank.life.beat()
-
-    def not_yet(*_: object) -> None:
-        shutil.rmtree(rank.root / CLAIMS)
-
-    monkeypatch.setattr("prepcli.engine.run.status.finished_report", not_yet)
-    assert read_status(Workspace(out)).state == "finishing"
+    with locked(rank.lock_file), monkeypatch.context() as patch:
+        patch.setattr("prepcli.engine.run.status.finished_report", lambda *_: None)
+        assert read_status(Workspace(out)).state == "finishing"
     monkeypatch.undo()
     assert read_status(Workspace(out)).state == "finished"
 
@@ -152,7 +145,6 @@ def test_a_rank_of_this_machine_that_was_killed_is_seen_at_once(tmp_path: Path) 
     if pid == 0:
         progress = new_progress(Rank(0, 2), Owner.of_this_process("killed"))
         progress.updated = time.time() + 5
-        Life(Workspace(out).root / CLAIMS, "killed").beat()
         write_json(progress_file(Workspace(out), 0), progress)
         signal.pause()
     while getattr(read_document(progress_file(Workspace(out), 0), RankProgress), "pid", None) != pid:
@@ -193,8 +185,7 @@ def test_slow_silent_and_missing_ranks_are_named(tmp_path: Path) -> None:
         progress.records_done, progress.seconds_done = int(done), done
         progress.started, progress.updated = now - 10 - silent, now - silent
         write_json(progress_file(workspace, number), progress)
-        Life(workspace.root / CLAIMS, progress.rank_id).beat()
-        os.utime(workspace.root / CLAIMS / f"rank-{progress.process}", (now - silent,) * 2)
+        os.utime(progress_file(workspace, number), (now - silent,) * 2)
     status = read_status(workspace)
     assert [rank.state for rank in status.ranks] == ["running", "running", "silent", "not_started"]
     assert status.slowest_rank == 1
