@@ -17,7 +17,7 @@ from prepcli.engine.state.workspace import Workspace, atomic_file
 
 SECTION_FILE = "train_ds.yaml"
 _BEFORE = "train_ds_before.yaml"
-"""What was there before an addition to the set, next to the section of the addition: it comes back with the removal."""
+"""The section before an addition to the set, next to that of the addition: it comes back with the removal."""
 
 
 def section_path(workspace: Workspace) -> Path:
@@ -28,8 +28,8 @@ def section_path(workspace: Workspace) -> Path:
 def update_section(workspace: Workspace, before: Sequence[Commit], after: Sequence[Commit]) -> None:
     """Write the section of the newest commit; called when the output changes from the commits `before` to `after`.
 
-    What a user has edited goes to `OUT.prepcli/kept/` if the whole output is made again, and stays if an addition that
-    was made before is removed.
+    A section that a user has edited goes to `OUT.prepcli/kept/` if the whole output is made again, and stays if an
+    addition that was made before is removed.
     """
     path = section_path(workspace)
     now, base = _content(path), _content(path)
