@@ -6,7 +6,7 @@ from functools import partial
 import msgspec
 
 from prepcli.engine.publishing.publish import UnitWriter
-from prepcli.engine.run.unfinished import published_units
+from prepcli.engine.run.unfinished import published_units, refuse_unfinished_run
 from prepcli.engine.state.plan import Unit
 from prepcli.engine.state.stored_units import find_plan
 from prepcli.engine.state.workspace import Workspace
@@ -58,6 +58,8 @@ def check_complete(workspace: Workspace, partial: bool) -> str | None:
     plan, folder = find_plan(workspace), workspace.out
     if plan is None:
         return None
+    if not workspace.is_committed:  # none of its shards is there yet
+        refuse_unfinished_run(workspace)
     units = published_units(workspace, plan)
     if units.num_complete == units.num_units:
         return None

@@ -109,8 +109,8 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
 
     def plan(self, workspace: Workspace) -> CodesPlan:
         """Read the cuts and group consecutive shards."""
-        shards = find_input(self.folder)
         part = check_complete(Workspace(self.folder, work_dir=self._work_dir), self._partial)
+        shards = find_input(self.folder)
         sizes = measure_cuts([shard.cuts_file for shard in shards], self.num_workers)
         notes = [f"{len(shards):,} shards, {len(shards[0].tars)} audio fields"]
         notes += notes_on_codec_model(self.options.codec_model)

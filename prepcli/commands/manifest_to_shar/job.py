@@ -13,6 +13,7 @@ from prepcli.audio.opening import in_store
 from prepcli.audio.segments import SHAR, EncodedAudio, Segment, TargetFormat, with_channel
 from prepcli.commands.manifest_to_shar.options import ManifestToShar, SharOptions
 from prepcli.commands.manifest_to_shar.segments import SegmentStore
+from prepcli.engine.commits import files_of, read_ledger
 from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
 from prepcli.engine.run.job import UnitJob
 from prepcli.engine.run.report import Report
@@ -296,16 +297,18 @@ class SharJob(OverRecords[RecordUnit, SharContents], UnitJob[RecordUnit, SharCon
     def check_done(self, done: Sequence[RecordUnit], workspace: Workspace) -> None:
         """Raise `UsageError` if cuts are there in the form that this set does not have: readers refuse both together.
 
-        This is so after `gunzip` of the cuts, which removes what it unpacks.
+        This is so after `gunzip` of the cuts, which removes what it unpacks. Cuts of a run that this one replaces go.
         """
         folder, _, own = self.cuts_name.partition("/")
-        for name in workspace.found.in_folder(folder):
-            shard = CUTS_FILE.match(name.rpartition("/")[2])
-            if shard and name != (expected := f"{folder}/{own.format(shard[1])}"):
+        shards = {name: CUTS_FILE.match(name.rpartition("/")[2]) for name in workspace.found.in_folder(folder)}
+        names = {name: own.format(shard[1]) for name, shard in shards.items() if shard}
+        others = [name for name, expected in names.items() if name != f"{folder}/{expected}"]
+        replaced = files_of(workspace, read_ledger(workspace).commits) if others else {}
+        for name in others:
+            if name not in replaced:
                 raise UsageError(
-                    f"{workspace.out / name} and {expected.rpartition('/')[2]}, which this command writes, would be "
-                    "two files of the same shard, which readers refuse; move the former away, and run "
-                    f"{same_command()} again"
+                    f"{workspace.out / name} and {names[name]}, which this command writes, would be two files of the "
+                    f"same shard, which readers refuse; move the former away, and run {same_command()} again"
                 )
 
     def process(self, plan: SharPlan, unit: RecordUnit, writer: UnitWriter, advance: Advance) -> None:

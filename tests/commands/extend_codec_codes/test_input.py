@@ -122,6 +122,13 @@ def test_an_unfinished_set(manifest: Path, tmp_path: Path) -> None:
     shar = tmp_path / "shar"
     make_it = ("manifest-to-shar", manifest, shar, "--shard-size", 3)
     assert prepcli(*make_it, "--rank", 0, "--world-size", 2, "--launch-id", "a", "--no-steal").code == 0
+    for options in ((), ("--partial",)):
+        done = extend(shar, *options)
+        assert done.code == 2
+        assert f"{shar} is not finished: 2 of 4 units are done; continue with: cd " in done.error_line
+    assert prepcli(*make_it).code == 0
+    for name in ("cuts.000001.jsonl.gz", "cuts.000003.jsonl.gz"):
+        (shar / "cuts" / name).rename(tmp_path / name)
     before = tree(tmp_path)
     done = extend(shar)
     assert done.code == 2
@@ -133,7 +140,7 @@ def test_an_unfinished_set(manifest: Path, tmp_path: Path) -> None:
     assert any("2 of 4 units" in note and "--overwrite" in note for note in part.json["notes"])
     assert extend(shar, "--partial").json["status"] == "nothing_to_do"
 
-    assert prepcli(*make_it).code == 0
+    assert prepcli(*make_it).code == 0  # which makes them again
     for options in ((), ("--partial",)):
         done = extend(shar, *options)
         assert done.code == 2

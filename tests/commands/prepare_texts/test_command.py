@@ -99,7 +99,7 @@ def test_shards(num_shards: int, tmp_path: Path) -> None:
     assert "out_shards/out_0.json" in prepcli("verify", tmp_path / "out.json").out
     (tmp_path / "out_shards/out_0.json").write_bytes(shards[0])
     prepare(tmp_path / "texts.txt", tmp_path / "out.json", "--overwrite")
-    assert list((tmp_path / "out_shards").iterdir()) == []
+    assert not (tmp_path / "out_shards").exists()
 
 
 def test_more_shards_than_a_process_may_have_open_files(tmp_path: Path) -> None:

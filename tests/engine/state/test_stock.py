@@ -129,10 +129,8 @@ def test_a_transcript_is_an_input(is_ours: bool, tmp_path: Path) -> None:
     before = tree(data)
     refused = make(data, out, "--text-suffix", ".json", "--overwrite")
     assert (refused.code, tree(data)) == (2, before)
-    told = (
-        f"the input {out} lies where this command writes its output" if is_ours else f"{out} exists, and may be yours"
-    )
-    assert told in refused.error_line
+    told = "the input {} lies where this command writes its output" if is_ours else "{} exists, and may be yours"
+    assert told.format(out) in refused.error_line
 
 
 def test_audio_made_by_an_earlier_run_is_an_input(kaldi: Path, tmp_path: Path) -> None:
