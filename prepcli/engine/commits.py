@@ -10,7 +10,6 @@ import contextlib
 import os
 import shlex
 import shutil
-import stat
 import time
 import uuid
 from collections.abc import Collection, Iterable, Iterator
@@ -27,7 +26,7 @@ from prepcli.engine.lock import LOCK_FILE, Lock, is_left, locked
 from prepcli.engine.objects import remove_objects
 from prepcli.engine.publishing.output_files import PublishedFile
 from prepcli.engine.publishing.publish import FILES, UNITS, Marker
-from prepcli.engine.publishing.recorded import has_content, is_as_published, set_aside
+from prepcli.engine.publishing.recorded import is_ours, set_aside, stranger
 from prepcli.engine.section import SECTION_FILE, update_section
 from prepcli.engine.state.in_the_way import refuse_names_that_are_one
 from prepcli.engine.state.plan import FINISH_UNIT, StoredPlan
@@ -301,15 +300,6 @@ def _rename(source: str | Path, target: str | Path) -> None:
             os.replace(source, target)
 
 
-def is_ours(path: Path, records: Collection[PublishedFile]) -> bool:
-    """Whether the file at `path` is as one of the records says: by size and time or, if only the time differs, hash."""
-    try:
-        state = path.lstat()
-    except OSError:
-        return False
-    return stat.S_ISREG(state.st_mode) and (is_as_published(state, records) or has_content(path, state, records))
-
-
 def check(workspace: Workspace, commit: Commit, ledger: Ledger) -> None:
     """Check, before a change begins, that it can be completed: all units of a run are there, and nothing is in the way.
 
@@ -342,15 +332,12 @@ def check(workspace: Workspace, commit: Commit, ledger: Ledger) -> None:
                 del in_the_way[name]  # it is removed, or kept if it was changed
     strangers = [out / name for name, file in in_the_way.items() if file is None or not is_ours(out / name, [file])]
     if strangers:
-        first, more = strangers[0], f", and {len(strangers) - 1:,} more," * (len(strangers) > 1)
+        first = strangers[0]
         if _is_folder(first):
             raise UsageError(
                 f"{first} is a directory, but a file belongs there; move it away, and run {same_command()} again"
             )
-        raise UsageError(
-            f"{first}{more} is there already, and no record in {workspace.root} shows that this run has written it; "
-            f"move it away, and run {same_command()} again"
-        )
+        raise stranger(first, workspace.root, len(strangers) - 1)
     if (workspace.ledger_file.with_name(commit.folder) / UNITS.upper()).exists():  # the file system ignores case
         refuse_names_that_are_one(out, files_of(workspace, [commit]))
 

@@ -12,8 +12,8 @@ import msgspec
 from prepcli.engine.objects import is_as_recorded, note, records_of_objects
 from prepcli.engine.publishing.output_files import OutputFile, PublishedFile, UploadedFile
 from prepcli.engine.publishing.publish import FinishWriter, Marker, UnitWriter, close_all, read_marker
-from prepcli.engine.publishing.recorded import is_as_published, set_aside
-from prepcli.errors import PrepcliError, UsageError, same_command
+from prepcli.engine.publishing.recorded import is_as_published, set_aside, stranger
+from prepcli.errors import PrepcliError
 from prepcli.processes.workers import is_worker, no_interruption
 from prepcli.storage import client
 from prepcli.storage.access import call
@@ -83,10 +83,7 @@ class ObjectWriter(UnitWriter):
                 continue
             if name in records:
                 set_aside(workspace, workspace.out / name, name)
-            raise UsageError(
-                f"{workspace.out / name} is there already, and no record in {workspace.root} shows that this run has "
-                f"written it; move it away, and run {same_command()} again"
-            )
+            raise stranger(workspace.out / name, workspace.root)
 
     def _put_all(self, files: Mapping[str, PublishedFile]) -> dict[str, PublishedFile]:
         """Make the objects appear: the one that was opened last, by which readers find the others, after these.

@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from prepcli.engine.commits import change, check, committing, files_of, is_ours, read_ledger, recover
+from prepcli.engine.commits import change, check, committing, files_of, read_ledger, recover
 from prepcli.engine.ledger import Commit, Ledger, part_of
 from prepcli.engine.publishing.publish import AccountingError, FinishWriter, Marker, forget, read_marker
+from prepcli.engine.publishing.recorded import is_ours
 from prepcli.engine.publishing.rejects import first_if_all_alike, merge_rejects, num_retryable
 from prepcli.engine.ranks.drafts import drafts_of_others, from_the_ends, units_to_help_with
 from prepcli.engine.ranks.progress import RankProgress, note_late_rank, progress_file, remove_stale_tmp
@@ -74,6 +75,7 @@ class FolderRun:
         self.part = part_of(workspace.root)
         recover(workspace)
         self.ledger = read_ledger(workspace)
+        workspace.may_replace = bool(self.ledger.commits)
         try:
             refuse_other_command(job, workspace, options)
             self.plan: AnyPlan = job.plan(workspace)
@@ -156,7 +158,7 @@ class FolderRun:
     @property
     def _helps(self) -> bool:
         rank = self.options.rank
-        return self.options.steal and rank.world_size > 1 and rank.launch_id is not None and self.job.claims_units
+        return self.options.steal and rank.world_size > 1 and rank.launch_id is not None and self.job.ranks_help
 
     @property
     def execution_of(self) -> Callable[..., Execution]:

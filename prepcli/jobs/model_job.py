@@ -31,7 +31,7 @@ Item = TypeVar("Item")
 Computed = TypeVar("Computed")
 
 UNITS_AHEAD = 2
-"""Number of units that are read ahead while the batches of an earlier unit are made; they are not claimed yet."""
+"""Number of units that are read ahead while the batches of an earlier unit are made; they have not begun yet."""
 WALL = "wall_seconds"
 """The key of a count of each unit: the seconds of computing it, including the wait for decoded audio."""
 WAITED = "waited_seconds"
@@ -89,10 +89,10 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
     """A job whose model is in the main process of a rank, on `device`; `UnitWork` is the work for a unit.
 
     PyTorch computes in full float32, with the same algorithms in every run; a model may choose another precision.
-    A unit is claimed before its first batch is decoded. Meanwhile the model may still compute batches of earlier units.
+    A unit begins before its first batch is decoded. Meanwhile the model may still compute batches of earlier units.
     """
 
-    claims_units = True
+    ranks_help = True
     shared_notes = DECODING
     results_to_host: ClassVar[bool] = True
     """Whether the results of a batch are copied from the GPU to the CPU."""
@@ -119,7 +119,7 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
     def read_ahead(self, contents: Contents, unit: UnitT, workers: DecodingPool[Any]) -> Begin:
         """Let `workers` read data that are needed before a unit begins; returns a function that begins the unit.
 
-        The returned function is called up to `UNITS_AHEAD` units later, or never if another rank claims the unit first.
+        The returned function is called up to `UNITS_AHEAD` units later, or never if another rank makes the unit first.
         """
 
     @cached_property

@@ -254,6 +254,10 @@ class Kills:
         return self.out() if done.code == 0 else done
 
 
+def _takes_lock(event: Event) -> bool:
+    return event.path.endswith(f"/{LOCK_FILE}") and event.call == "open"
+
+
 def calls_of(events: Sequence[Event], calls: Sequence[str]) -> int:
     """How many of the calls are among some events."""
     return sum(event.call in calls and event.kind in KINDS for event in events)
@@ -281,7 +285,9 @@ def prepared(name: str) -> Iterator[Kills]:
     with patch.dict(CASES, {f"change-{name}": arguments}), faults.prepared(f"change-{name}") as runs:
         kills = Kills(runs, changes[0])
         kills.after, kills.state = kills.out(), kills.names_of_state()
-        lock = next(number for number, event in enumerate(runs.events) if event.path.endswith(LOCK_FILE))
+        # The lock is taken for the plan of a run, and last for the commit.
+        taken = (number for number, event in enumerate(runs.events) if _takes_lock(event))
+        lock = max(taken)
         for calls, numbers in ((CALLS, kills.moments), (ON_FULL_DISK, kills.writes)):
             numbers += range(calls_of(runs.events[:lock], calls) + 1, calls_of(runs.events, calls) + 1)
         runs.start_afresh()

@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from prepcli.engine.commits import is_ours
 from prepcli.engine.publishing.hashes import hash_of
 from prepcli.engine.publishing.output_files import HashedFile, PublishedFile
 from prepcli.engine.publishing.publish import Marker, changing
+from prepcli.engine.publishing.recorded import is_ours
 from prepcli.engine.run.status import workspaces_of
 from prepcli.engine.run.unfinished import refuse_unfinished
 from prepcli.engine.state.work_folder import is_changing

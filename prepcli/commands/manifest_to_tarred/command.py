@@ -12,8 +12,9 @@ from prepcli.commands.manifest_to_tarred.job import TarredJob
 from prepcli.commands.manifest_to_tarred.options import ManifestToTarred, TarredOptions
 from prepcli.commands.manifest_to_tarred.own_options import with_own_options
 from prepcli.commands.manifest_to_tarred.sections import MANIFESTS, TARS
-from prepcli.engine.commits import change, committing, discard, files_of, is_ours, read_ledger, recover
+from prepcli.engine.commits import change, committing, discard, files_of, read_ledger, recover
 from prepcli.engine.ledger import Commit
+from prepcli.engine.publishing.recorded import is_ours
 from prepcli.engine.ranks.progress import is_running, read_progress
 from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.report import Report, format_bytes

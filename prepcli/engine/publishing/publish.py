@@ -20,8 +20,10 @@ from typing import TypeVar
 
 import msgspec
 
+from prepcli.engine.ledger import Ledger
 from prepcli.engine.objects import retire
 from prepcli.engine.publishing.output_files import HashedFile, OutputFile, PublishedFile, UploadedFile
+from prepcli.engine.publishing.recorded import is_ours, stranger
 from prepcli.engine.publishing.rejects import Origin, reject_line
 from prepcli.engine.state.plan import FINISH_UNIT, Unit
 from prepcli.engine.state.store_output import OutputFiles
@@ -266,12 +268,25 @@ class UnitWriter:
 
         Raises:
             AccountingError: the unit's records do not add up.
+            UsageError: a file of others has the name of one of these files.
             OSError: the disk is full, a rename was refused, ...; the unit is not done then.
         """
         self.check_counts()
         for name, data in self._after.items():
             self.open(name).write(data)
-        return self._appear(self.document(close_all(self._files), close_all(self._work_files)))
+        files = close_all(self._files)
+        self._refuse_strangers(files)
+        return self._appear(self.document(files, close_all(self._work_files)))
+
+    def _refuse_strangers(self, files: Mapping[str, PublishedFile]) -> None:
+        """Check that no file of others is in the way of a new output: it is found now, not after all the work."""
+        workspace = self.workspace
+        if workspace.may_replace or workspace.ledger() != Ledger():
+            return  # the commit decides what is replaced
+        for name, file in files.items():
+            path = workspace.folder / name
+            if os.path.lexists(path) and not is_ours(path, [file]):
+                raise stranger(path, workspace.root)
 
     def _appear(self, marker: Marker) -> Marker:
         """Write the document of the unit, and rename its folder; returns the document of the rank that was first."""

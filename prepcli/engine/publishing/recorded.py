@@ -3,7 +3,8 @@
 import os
 import stat
 import uuid
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from pathlib import Path
 
 from prepcli.engine.publishing.hashes import XXH3, hash_of
 from prepcli.engine.publishing.output_files import PublishedFile
@@ -74,3 +75,21 @@ def set_aside(workspace: Workspace, path: AnyPath, name: str, why: str = "is not
     os.rename(path, kept)
     workspace.flush([kept])
     tell(f"note: {path} {why}; it is kept as {kept}")
+
+
+def is_ours(path: Path, records: Collection[PublishedFile]) -> bool:
+    """Whether the file at `path` is as one of the records says: by size and time or, if only the time differs, hash."""
+    try:
+        state = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISREG(state.st_mode) and (is_as_published(state, records) or has_content(path, state, records))
+
+
+def stranger(path: AnyPath, root: Path, num_more: int = 0) -> UsageError:
+    """The error for a file of others that has the name of a file of ours; `root`: OUT.prepcli."""
+    more = f" (as are {num_more:,} more)" if num_more else ""
+    return UsageError(
+        f"{path} is there already{more}, and no record in {root} shows that this run has written it; move it away, and "
+        f"run {same_command()} again"
+    )

@@ -1,1 +1,1 @@
-"""Divides the work among ranks: claims, launches, stages and stealing."""
+"""The ranks of a run: how they start, what they show, and which units they make for each other."""

@@ -41,7 +41,7 @@ class Job(ABC, Generic[UnitT, Contents]):
         reads_audio_files: whether the job reads audio files, so that many missing ones show that a folder is not
             mounted.
         shares_out: whether OUT may hold files that the run did not write; then no note is printed about them.
-        claims_units: whether `execute` claims units, so that ranks can take units from each other.
+        ranks_help: whether ranks make units of each other as well, when their share is done.
         shared_notes: the name of the notes about crashes, if a worker works on several units at once; empty if each
             worker has its own unit (`prepcli.engine.run.crashes`).
         rejects_in_order: whether the rejects of all units, one unit after the other, have the order of the inputs, and
@@ -57,7 +57,7 @@ class Job(ABC, Generic[UnitT, Contents]):
 
     reads_audio_files: bool = True
     shares_out: bool = False
-    claims_units: bool = False
+    ranks_help: bool = False
     shared_notes: str = ""
     rejects_in_order: bool = False
     telemetry: Collection[str] = ()
@@ -165,7 +165,7 @@ class Job(ABC, Generic[UnitT, Contents]):
 class UnitJob(Job[UnitT, Contents]):
     """A job whose units are done in worker processes, each unit by one worker. Workers inherit the job and its plan."""
 
-    claims_units = True
+    ranks_help = True
 
     @abstractmethod
     def process(self, plan: Plan[UnitT, Contents], unit: UnitT, writer: UnitWriter, advance: Advance) -> None:

@@ -72,7 +72,7 @@ def run_job(job: AnyJob, workspace: Workspace, options: RunOptions, after: After
                     remove_stale_tmp(workspace)
                 if isinstance(error, PrepcliError) or not isinstance(error, Exception):
                     raise
-                workspace.check_claim()  # a file may be missing because another command has cleared the directory
+                workspace.check_claim()  # a file may be missing because another command has begun in the store
                 raise PrepcliError(_describe_failure(error, workspace, options.rank)) from error
     except IncompleteError as error:
         raise with_continuation(error, job.command, workspace) from None

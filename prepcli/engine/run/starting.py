@@ -1,4 +1,4 @@
-"""Starts a run: claims its output. Refuses an output of another run, and a run that would replace or remove inputs."""
+"""Starts a run: refuses an output of another run, and a run that would replace or remove inputs."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping

@@ -77,7 +77,7 @@ def do_in_workers(process: Process[UnitT], units: Sequence[UnitT], execution: Ex
     """Do `units` (longest first) in worker processes and yield the marker of each when it is published.
 
     If the iteration ends early for any reason, the workers are ended at once: a unit is published whole, or done again.
-    Units that other ranks have claimed are left out.
+    Units that other ranks have made are left out.
 
     Raises:
         WorkerDiedError: a worker was killed; the message names the signal and the unit it was processing.

@@ -70,6 +70,7 @@ class Workspace:
         self.rank_id = new_rank_id()  # worker processes inherit the id
         self._ahead: float | None = None  # how far the clock of the file system is ahead of our monotonic one
         self._store_claim: StoreClaim | None = None
+        self.may_replace = True  # files of an earlier run
         self.writes = False  # objects, so that `check_claim` checks that no other run writes them now
         self.found = OutputFiles(out)  # for a store: listed before anything is written, and again after `prepare`
         self._lasting: set[Path] = set()  # directories whose own names are flushed to disk
@@ -285,7 +286,7 @@ class Workspace:
         """Check that the stored plan is still the plan of this run; cheap, called before anything is published.
 
         Raises:
-            PrepcliError: another command has cleared the output, or the claim on it in a store was removed.
+            PrepcliError: another command writes to the store now, or the claim on the output was removed.
         """
         if self._store_claim is not None:
             self._store_claim.check()
