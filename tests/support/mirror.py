@@ -23,8 +23,6 @@ ELSEWHERE = {
     "commands/manifest_to_tarred/present.py": "commands/manifest_to_tarred/test_command.py",
     "commands/verify/plain_codes.py": "commands/extend_codec_codes/test_manifest_job.py",
     "commands/verify/shards.py": "commands/verify/test_tarred.py",
-    "engine/object_writers.py": "engine/test_store_runs.py",
-    "engine/objects.py": "engine/test_store_runs.py",
     "formats/parquet_audio.py": "jobs/inputs/test_rows.py",
     "formats/parquet.py": "commands/exports/parquet/test_job.py",
     "formats/tarred.py": "commands/manifest_to_tarred/test_command.py",
