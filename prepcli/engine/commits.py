@@ -339,7 +339,7 @@ def check(workspace: Workspace, commit: Commit, ledger: Ledger) -> None:
             )
         raise stranger(first, workspace.root, len(strangers) - 1)
     if (workspace.ledger_file.with_name(commit.folder) / UNITS.upper()).exists():  # the file system ignores case
-        refuse_names_that_are_one(out, files_of(workspace, [commit]))
+        refuse_names_that_are_one(out, files_of(workspace, [commit]), out)
 
 
 def _is_folder(path: Path) -> bool:

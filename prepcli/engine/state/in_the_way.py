@@ -1,12 +1,13 @@
 """Errors for an existing file or directory in the place of a new one: they name what is there, and what to do."""
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from prepcli.errors import PrepcliError, UsageError, same_command
 from prepcli.storage.one_name import are_one_file, same_when_folded
-from prepcli.storage.paths import AnyPath, StorePath
+from prepcli.storage.paths import AnyPath
 
 
 @contextmanager
@@ -37,19 +38,17 @@ def refuse_directories(*files: Path) -> None:
                 raise IsADirectoryError
 
 
-def refuse_names_that_are_one(out: AnyPath, names: Iterable[str]) -> None:
-    """Raise `PrepcliError` if a published file has replaced another one whose name differs only in case, for example.
+def refuse_names_that_are_one(folder: Path, names: Iterable[str], out: AnyPath) -> None:
+    """Raise `PrepcliError` if two of the files `names` in `folder` are one: their names may differ only in case.
 
-    This happens in file systems for which `a.wav` and `A.wav` are the same file.
-
-    `names`: the names of all published files, relative to `out`.
+    This happens in file systems for which `a.wav` and `A.wav` are the same file. If a file is not there yet, two such
+    names count as one. `out`: the output, for the message.
     """
-    if isinstance(out, StorePath):
-        return
-    for one, other in same_when_folded(names):
-        if are_one_file(str(out.absolute() / one), str(out.absolute() / other)):
+    for first, second in same_when_folded(names):
+        paths = str(folder.absolute() / first), str(folder.absolute() / second)
+        if not os.path.lexists(paths[0]) or are_one_file(*paths):
             raise PrepcliError(
-                f"{one} and {other} are one file in the file system of {out}, and one of them is lost; choose an "
+                f"{first} and {second} are one file in the file system of {out}, and one of them is lost; choose an "
                 "output in another file system, or rename the audio"
             )
 
