@@ -63,6 +63,15 @@ def test_a_finished_output_needs_none(tmp_path: Path) -> None:
     assert "removed 0 unfinished" in prepcli("status", out, "--clean").err
 
 
+def test_an_output_that_is_made_again_needs_none(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    half(out, 6)
+    assert tarred(out, 4).code == 0
+    assert len(runs_of(out)) == 2
+    assert tarred(out, 3, "--overwrite").code == 0
+    assert len(runs_of(out)) == 1
+
+
 @pytest.mark.parametrize("is_alive", [True, False])
 def test_a_run_that_is_at_work_stays(tmp_path: Path, is_alive: bool) -> None:
     out = tmp_path / "out"

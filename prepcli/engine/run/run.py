@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from prepcli.engine.cleaning import remove_unfinished
 from prepcli.engine.publishing.rejects import Budget
 from prepcli.engine.ranks.progress import remove_stale_tmp
 from prepcli.engine.run.job import AnyJob, RunOptions
@@ -66,6 +67,8 @@ def run_job(job: AnyJob, workspace: Workspace, options: RunOptions, after: After
         with stop_on_signals():
             try:
                 report = run_of(job, workspace, options).execute()
+                if options.overwrite and report.status == "done":
+                    remove_unfinished(workspace)
             except BaseException as error:
                 with contextlib.suppress(OSError):
                     workspace.remove_own_tmp()
