@@ -96,8 +96,8 @@ def put_aside(path: Path, trash: Path) -> None:
 def forget_conversion(data: Path, trash: Path) -> None:
     """Leave what unpacking left, so that the next run converts again."""
     work = data.with_name(f"{data.name}.prepcli") / "sets/dev_clean"
-    made = ("done", "parts", "launches", "progress", "tmp", "plan.json", "report.json", "rejects.jsonl")
-    for path in (data / "LibriSpeech/dev-clean-processed", data / "dev_clean.json", *(work / name for name in made)):
+    made = (*(path.parent for path in work.glob("*/plan.json")), *map(work.joinpath, ("owner.json", "report.json")))
+    for path in (data / "LibriSpeech/dev-clean-processed", data / "dev_clean.json", work / "rejects.jsonl", *made):
         put_aside(path, trash)
 
 

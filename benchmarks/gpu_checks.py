@@ -254,14 +254,16 @@ def stopping(bench: Bench) -> None:
     whole, stopped = bench.work / "codes", bench.work / "stopped"
     precision = ["--precision", "fp32" if bench.is_dry else "bf16"]
     command = extend(bench, stopped, *precision)
-    done = stopped.with_name("stopped.prepcli") / "codes_x/done"
-    while command.is_running and not (done.is_dir() and any(done.iterdir())):
+
+    def units_of(out: Path) -> int:
+        return len(list((out.with_name(f"{out.name}.prepcli") / "codes_x").glob("*/units/*/unit.json")))
+
+    while command.is_running and not units_of(stopped):
         time.sleep(0.01)
     if command.is_running:
         os.kill(command.pid, signal.SIGTERM)
     code = command.wait()
-    units = len(list((whole.with_name("codes.prepcli") / "codes_x/done").iterdir()))
-    bench.add("units when it was stopped", f"{len(list(done.iterdir()))} of {units}")
+    bench.add("units when it was stopped", f"{units_of(stopped)} of {units_of(whole)}")
     bench.check("exit code after SIGTERM", code in ((0, 4) if bench.is_dry else (4,)), code, "", "4")
     extend(bench, stopped, *precision).checked()
     files = [{str(file.relative_to(out)): file.read_bytes() for file in out.rglob("*.tar")} for out in (whole, stopped)]

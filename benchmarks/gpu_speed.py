@@ -265,7 +265,7 @@ def show_speed(bench: Bench, state: Path, keys: tuple[str, ...], alone: float, a
         at_least: the share that is wanted.
         what: name in the figures.
     """
-    markers = [json.loads(path.read_text()) for path in sorted((state / "done").iterdir(), key=os.path.getmtime)]
+    markers = [json.loads(path.read_text()) for path in sorted(state.glob("*/units/*/unit.json"), key=os.path.getmtime)]
     units = [marker["extra"] for marker in markers if WALL in marker["extra"]]  # but for what finishes the run
     counted = units[0 if bench.is_dry else 1 :]
     computed, *padded = (sum(extra[key] for extra in counted) for key in keys)

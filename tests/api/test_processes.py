@@ -53,13 +53,13 @@ def test_a_run_from_python_that_was_killed_is_continued_by_the_command_of_status
     call = CALL.format(manifest="manifest.json", out=str(out), more="shuffle=True, shard_manifests=False")
     code = (
         "import os, signal, prepcli\n"
-        "from prepcli.engine.publishing.publish import FolderWriter\n"
-        "publish = FolderWriter.publish\n"
+        "from prepcli.engine.publishing.publish import UnitWriter\n"
+        "publish = UnitWriter.publish\n"
         "def kill(self):\n"
         "    marker = publish(self)\n"
         "    os.kill(os.getppid(), signal.SIGKILL)\n"
         "    return marker\n"
-        "FolderWriter.publish = kill\n"
+        "UnitWriter.publish = kill\n"
         f"{call}\n"
     )
     killed = run_process([sys.executable, "-c", code], cwd=MINI_CORPUS)

@@ -16,6 +16,7 @@ import msgspec
 from prepcli.engine.ledger import Ledger
 from prepcli.engine.lock import LOCK_FILE
 from tests.conftest import read_lines, tree
+from tests.engine.folder_runs import as_of_earlier
 from tests.faults import runs as faults
 from tests.faults.cases import CASES, Place
 from tests.faults.shim import KILL, STOP, Event, Fault
@@ -95,8 +96,8 @@ def _undo(place: Place) -> Change:
 
 
 def _earlier(place: Place) -> Change:
-    with patch("prepcli.engine.run.run.UNIT_FOLDERS", frozenset()):
-        _made(place, _tarred(place, shards=2))
+    _made(place, _tarred(place, shards=2))
+    as_of_earlier(place.template / place.out.name)
     return Change(_tarred(place, "--overwrite"), _tarred(place))
 
 
