@@ -7,10 +7,10 @@ from copy import copy
 from pathlib import Path
 
 from prepcli.engine.commits import REPLACED, committing, discard
-from prepcli.engine.ranks.progress import is_running, read_progress
+from prepcli.engine.ranks.progress import progress_file, read_progress
 from prepcli.engine.state.plan import StoredPlan
 from prepcli.engine.state.workspace import Workspace, read_document
-from prepcli.processes.owner import DELETE_SECONDS
+from prepcli.processes.owner import DELETE_SECONDS, has_ended, last_change
 
 
 def remove_unfinished(workspace: Workspace) -> tuple[int, int]:
@@ -44,9 +44,11 @@ def _unneeded(workspace: Workspace) -> list[Path]:
 
 
 def _is_at_work(workspace: Workspace, run: Path) -> bool:
+    """Whether a process may still be at work on a run; one that has done its share may be about to commit."""
     found = copy(workspace)
     found.enter(run)
-    return any(is_running(found, rank, DELETE_SECONDS) for rank in read_progress(found))
+    signs = ((rank.process, last_change(progress_file(found, rank.rank))) for rank in read_progress(found))
+    return any(not has_ended(process, DELETE_SECONDS, sign, workspace.clock()) for process, sign in signs)
 
 
 def bytes_of(folder: Path) -> int:

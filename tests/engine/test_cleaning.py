@@ -11,7 +11,7 @@ from prepcli.engine.state.workspace import Workspace, write_json
 from prepcli.processes.owner import Owner, new_rank_id
 from prepcli.processes.ranks import Rank
 from tests.conftest import MINI_CORPUS
-from tests.support.running import Outcome, prepcli
+from tests.support.running import Outcome, prepcli, prepcli_process
 
 MANIFEST = MINI_CORPUS / "manifest.json"
 
@@ -22,7 +22,8 @@ def tarred(out: Path, shards: int, *options: object) -> Outcome:
 
 def half(out: Path, shards: int) -> None:
     """One of two ranks of a run: the run is not finished."""
-    done = tarred(out, shards, "--rank", 0, "--world-size", 2)
+    words = ("manifest-to-tarred", MANIFEST, out, "--num-shards", shards, "--rank", 0, "--world-size", 2)
+    done = prepcli_process(*words)  # which then has ended
     assert done.code == 0, done.err
 
 
@@ -82,7 +83,7 @@ def test_a_run_that_is_at_work_stays(tmp_path: Path, is_alive: bool) -> None:
     workspace.enter(tmp_path / "out.prepcli" / begun)
     owner = Owner.of_this_process(new_rank_id())
     progress = new_progress(Rank(0, 2), owner if is_alive else owner._replace(pid=1 << 22))
-    progress.state = "running"
+    progress.state = "done"  # it is about to commit
     write_json(progress_file(workspace, 0), progress)
     assert prepcli("status", out, "--clean").code == 0
     assert (begun in runs_of(out)) == is_alive
