@@ -358,8 +358,9 @@ def files_of(workspace: Workspace, commits: Collection[Commit]) -> dict[str, lis
 
 def _sweep(run: Workspace) -> None:
     """Remove what ranks have left in the folder of a committed run, and the empty folders of its files."""
-    for entry in children_of(run.run):
-        if entry.name.startswith("."):
-            entry.unlink(missing_ok=True)
+    for folder in (run.run, run.progress, run.run / UNITS / FINISH_UNIT.id):
+        for entry in children_of(folder):
+            if entry.name.startswith("."):
+                entry.unlink(missing_ok=True)
     for folder in (run.run / "crashes", *(unit / FILES for unit in children_of(run.run / UNITS)), run.tmp):
         shutil.rmtree(folder, ignore_errors=True)
