@@ -191,7 +191,7 @@ def test_files_of_others_are_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "corpus/manifest.json").unlink()
     before = tree(tmp_path / "corpus")
     done = refused(tmp_path / "other.json", tmp_path / "corpus", "--target-sample-rate", 8000)
-    assert "s01/s01_u1.flac, and 47 more, is there already, and no record in" in done.err
+    assert ".flac is there already, and no record in" in done.err
 
 
 def test_all_records_are_rejects(tmp_path: Path) -> None:
