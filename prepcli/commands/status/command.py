@@ -34,9 +34,11 @@ def status(options: ShowStatus) -> Statuses:
     found = Statuses()
     for path in outs:
         try:
-            if options.clean:
+            statuses = [read_status(workspace) for workspace in workspaces_to_show(path, options.work_dir)]
+            if options.clean:  # only what is known to be a run
                 _clean(path, options)
-            found += [read_status(workspace) for workspace in workspaces_to_show(path, options.work_dir)]
+                statuses = [read_status(workspace) for workspace in workspaces_to_show(path, options.work_dir)]
+            found += statuses
         except UsageError:
             if len(outs) == 1 and not options.watch:
                 raise

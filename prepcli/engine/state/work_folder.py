@@ -138,11 +138,6 @@ def undone_roots(root: Path) -> list[Path]:
     return _numbered(root, _UNDONE)
 
 
-def undone_root(version_root: Path) -> Path:
-    """The new path of the folder of a version, to which it is renamed before the files of the version are removed."""
-    return version_root.with_name(f"{_UNDONE}{version_root.name}")
-
-
 def version_of(root: Path) -> int:
     """The number `<n>` of a version, from the name of its folder `root`: `version_<n>` or `undone_version_<n>`."""
     return int(root.name.rpartition("_")[2])
