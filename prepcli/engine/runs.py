@@ -24,10 +24,10 @@ from prepcli.engine.publishing.publish import AccountingError, FinishWriter, Mar
 from prepcli.engine.publishing.recorded import is_ours
 from prepcli.engine.publishing.rejects import first_if_all_alike, merge_rejects, num_retryable
 from prepcli.engine.ranks.drafts import drafts_of_others, from_the_ends, units_to_help_with
-from prepcli.engine.ranks.progress import RankProgress, note_late_rank, progress_file, remove_stale_tmp
+from prepcli.engine.ranks.progress import RankProgress, new_progress, note_late_rank, progress_file, remove_stale_tmp
 from prepcli.engine.run.job import AnyJob, RunOptions
 from prepcli.engine.run.report import Report, build_report, paths_in, set_verdict
-from prepcli.engine.run.share import do_share
+from prepcli.engine.run.share import at_work, do_share
 from prepcli.engine.run.starting import (
     check_inputs,
     check_sample,
@@ -116,28 +116,34 @@ class FolderRun:
         self._begin(folder)
         rank, workspace = self.options.rank, self.workspace
         warn_if_running(self)
-        self.load_markers(listed=True)
+        lost = self.load_markers(listed=True)
         self.job.check_done([unit for unit in self.plan.units if unit.id in self.markers], workspace)
         remove_stale_tmp(workspace)
         self._own = [unit for unit in pack(self.plan.units, rank.world_size)[rank.rank] if unit.id not in self.markers]
-        for unit in self._own:
-            forget(workspace, unit.id)  # those of which a file was lost
+        for unit in self._own:  # a file may also have been on its way to OUT, in a commit
+            if unit.id in lost and read_marker(workspace, unit, self.digest) is None:
+                forget(workspace, unit.id)
         self._drafts = frozenset(drafts_of_others(workspace)) if self._helps else None
-        try:
-            do_share(self, self._own)
-            check_inputs(self.plan)
-            self.load_markers()
-        except Exception:
-            if self._is_committed():  # another rank finishes the run, and has removed our drafts
-                return self._report("done")
-            raise
-        return self._commit() if len(self.markers) == len(self.plan.units) else self._report()
+        with at_work(self, self._own) as progress:
+            try:
+                do_share(self, self._own, progress)
+                check_inputs(self.plan)
+                self.load_markers()
+            except Exception:
+                if self._is_committed():  # another rank finishes the run, and has removed our drafts
+                    return self._report("done")
+                raise
+            return self._commit() if len(self.markers) == len(self.plan.units) else self._report()
 
-    def load_markers(self, listed: bool = False) -> None:
+    def load_markers(self, listed: bool = False) -> set[str]:
         """Add to `markers` the documents of units that are done, by this rank or others.
 
-        `listed`: open only those in a listing of the units, which is faster. After the work it would not do, because
-        a network file system may list the units of other ranks late.
+        Args:
+            listed: open only those in a listing of the units, which is faster. After the work it would not do, because
+                a network file system may list the units of other ranks late.
+
+        Returns:
+            The ids of units in that listing of which a file was lost.
         """
         workspace = self.workspace
         paths = workspace.marker_files() if listed else []
@@ -148,6 +154,7 @@ class FolderRun:
                 marker = read_marker(workspace, unit, self.digest, found)
                 if marker is not None:
                     self.markers[unit.id] = marker.slim()
+        return set(there or ()).difference(self.markers)
 
     def drop(self, units: Iterable[str]) -> None:
         """Take some units back: they are done again."""
@@ -169,10 +176,6 @@ class FolderRun:
         """Whether ranks help each other, and all of `units` are done."""
         known, document = self.markers, self.workspace.marker_file
         return self._helps and all(unit.id in known or document(unit.id).exists() for unit in units)
-
-    def is_over(self) -> bool:
-        """Whether another rank has finished the run, and removed the drafts of this one."""
-        return self.options.rank.world_size > 1 and self._is_committed()
 
     def units_of_others(self) -> list[Unit]:
         """The units that this rank makes next, when its share is done, in the order to make them.
@@ -320,6 +323,8 @@ class FolderRun:
             plan = plan_document(self)
             plan.part, plan.built_on, plan.base, plan.again = self.part, self.built_on, folder.base, [*folder.again]
             plan.replaces = self.committed.folder if self.options.overwrite and self.committed else ""
+            own = new_progress(self.options.rank, workspace.owner)  # for `status`, which has a plan to show from now on
+            write_json(progress_file(workspace, own.rank), own, durable=False)
             workspace.write_once(workspace.plan_file, plan, StoredPlan)
             workspace.flush([workspace.plan_file])  # without the names of its folders, all units would be lost
         workspace.enter(folder.path)

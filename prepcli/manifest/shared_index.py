@@ -146,7 +146,7 @@ def make_index(
         InputChangedError: a manifest changed during reading.
         IncompleteError: a worker process was killed.
     """
-    begin = partial(begin_stage, folder, workspace.rank.rank)
+    begin = partial(begin_stage, folder, workspace)
     parts = folder / _PARTS
     packed = [_Piece(n, one, Range(one.path, 0, None)) for n, one in enumerate(inputs) if is_copied(one.path)]
     unpacking = _tasks("unpack", parts, packed)

@@ -105,7 +105,7 @@ def plan_once(
         return make(Scratch(workspace.root))
 
     def plan(_: Lock) -> None:
-        begin_stage(index_folder, workspace.rank.rank, "planning", 1, f"{name}/{_DOCUMENT}")
+        begin_stage(index_folder, workspace, "planning", 1, f"{name}/{_DOCUMENT}")
         _make(folder, make)
 
     do_once(index_folder / LOCK_FILE, plan, lambda: _load(folder) is not None, "is planning")

@@ -89,7 +89,7 @@ def test_a_run_that_is_at_work_stays(tmp_path: Path, is_alive: bool) -> None:
     assert (begun in runs_of(out)) == is_alive
 
 
-def test_what_is_no_run_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_an_unknown_output_is_refused_in_one_line(tmp_path: Path) -> None:
     refused = prepcli("status", tmp_path / "none", "--clean")
     assert refused.code == 2
     assert "no run of prepcli is known for" in refused.error_line

@@ -103,9 +103,6 @@ def test_killed_step_is_continued_by_another_number_of_tasks(tarring: Tarring, u
 def test_the_others_finish_when_one_rank_is_killed_for_good(tarring: Tarring, undisturbed: dict[str, str]) -> None:
     job = tarring.submit("--ntasks=4", stuck_after=2)
     tarring.wait_until_stuck(2, ranks=4)
-    wait_until(
-        lambda: prepcli("status", tarring.out, "--json").json["ranks"][3]["working_on"], "rank 3 has not begun a unit"
-    )
     (progress,) = tarring.progress("rank_00003.json")
     os.kill(json.loads(progress.read_text())["pid"], signal.SIGKILL)
     tarring.hold.unlink()

@@ -285,7 +285,8 @@ def signs_of_life(workspace: Workspace) -> dict[str, float]:
 
 def remove_stale_tmp(workspace: Workspace) -> None:
     """Remove the temporary folders of processes that have ended, and their drafts."""
-    drafts = [entry for entry in children_of(workspace.root) if entry.name.startswith(".") and owner_of(entry)]
+    beside = (*children_of(workspace.root), *children_of(workspace.progress))
+    drafts = [entry for entry in beside if entry.name.startswith(".") and owner_of(entry)]
     entries = [*children_of(workspace.tmp), *drafts]
     signs = signs_of_life(workspace) if entries else {}
     for entry in entries:

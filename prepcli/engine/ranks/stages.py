@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from prepcli.engine.state.workspace import write_json
+from prepcli.engine.state.workspace import Workspace, write_json
 from prepcli.interface.calls import command_line
 
 LOCK_FILE = "lock"
@@ -19,7 +19,8 @@ class Stage(msgspec.Struct):
 
     `doing` is the work in words, and `total` the number of its tasks. `results` is a glob, relative to the folder of
     `stage.json`, that matches one file per finished task. `run_with` is the command, and `run_in` the folder in which
-    it was started. `rank` does the work, on the machine `host`.
+    it was started. `rank` does the work, on the machine `host`; `owner` is its process
+    (`prepcli.processes.owner.Owner`).
     """
 
     doing: str
@@ -29,14 +30,16 @@ class Stage(msgspec.Struct):
     run_in: str
     rank: int = 0
     host: str = ""
+    owner: str = ""
 
 
-def begin_stage(folder: Path, rank: int, doing: str, total: int, results: str) -> None:
-    """Write `stage.json` in `folder`: the rank `rank`, which holds the lock, begins a stage now.
+def begin_stage(folder: Path, workspace: Workspace, doing: str, total: int, results: str) -> None:
+    """Write `stage.json` in `folder`: the rank of `workspace`, which holds the lock, begins a stage now.
 
     The other arguments are the fields of `Stage`. Does nothing if `total`, the number of tasks, is 0.
     """
     if total:
         run_with = command_line(of_rank=False)
-        stage = Stage(doing, total, results, run_with, str(Path.cwd()), rank, socket.gethostname())
+        rank, owner = workspace.rank.rank, str(workspace.owner)
+        stage = Stage(doing, total, results, run_with, str(Path.cwd()), rank, socket.gethostname(), owner)
         write_json(folder / STAGE_FILE, stage, durable=False)

@@ -3,7 +3,7 @@
 import contextlib
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -24,7 +24,60 @@ MIN_RECORDS = 50
 """Minimum number of records before a run stops because more than half of their audio is missing."""
 
 
-def do_share(run: "FolderRun", units: Sequence[Unit]) -> None:
+class ShareProgress(NamedTuple):
+    """The progress of this rank, and what counts and shows it."""
+
+    own: RankProgress
+    counter: SharedCounter
+    reporter: Reporter
+
+    def update(self) -> None:
+        """Show the progress; called a few times a second."""
+        self._count()
+        self.reporter.update()
+
+    def close(self, state: str, message: str) -> None:
+        """Store the last state of this rank."""
+        self._count()
+        with contextlib.suppress(OSError):  # a full disk must not hide the more important error
+            self.reporter.close(state, message)
+
+    def _count(self) -> None:
+        own = self.own
+        own.records_done, own.seconds_done = self.counter.read()
+        # The rank may also have done units of others.
+        own.units_total = max(own.units_total, own.units_done)
+        own.records_total = max(own.records_total, own.records_done)
+        own.seconds_total = max(own.seconds_total, own.seconds_done)
+
+
+@contextlib.contextmanager
+def at_work(run: "FolderRun", units: Sequence[Unit]) -> Iterator[ShareProgress]:
+    """Within the context, the rank counts as running for `status` and for other ranks; `units` are its share."""
+    plan, workspace, rank = run.plan, run.workspace, run.options.rank
+    own = new_progress(rank, workspace.owner)
+    own.knows_seconds = plan.knows_seconds
+    own.units_total = len(units)
+    own.records_total = sum(unit.num_records for unit in units)
+    own.seconds_total = sum(unit.cost for unit in units)
+    before = sum(unit.num_records for unit in plan.units if unit.id in run.markers)
+    total = sum(unit.num_records for unit in plan.units)
+    progress = ShareProgress(own, SharedCounter(), Reporter(workspace, run.job.command, own, before, total))
+    state, message = "failed", ""
+    try:
+        progress.reporter.update(force=True)
+        with touching(progress_file(workspace, rank.rank)):
+            yield progress
+        state = "done"
+    except BaseException as error:
+        state = "interrupted" if isinstance(error, (InterruptedBySignal, KeyboardInterrupt)) else "failed"
+        message = str(error)
+        raise
+    finally:
+        progress.close(state, message)
+
+
+def do_share(run: "FolderRun", units: Sequence[Unit], progress: ShareProgress) -> None:
     """Make `units`, then those of other ranks that this one makes as well (`units_of_others`).
 
     The marker of each finished unit is added to `run.markers`.
@@ -34,27 +87,16 @@ def do_share(run: "FolderRun", units: Sequence[Unit]) -> None:
         MissingAudioError: more than half of the audio is missing.
     """
     job, plan, workspace, options, markers = run.job, run.plan, run.workspace, run.options, run.markers
-    own = new_progress(options.rank, workspace.owner)
-    own.knows_seconds = plan.knows_seconds
-    own.units_total = len(units)
-    own.records_total = sum(unit.num_records for unit in units)
-    own.seconds_total = sum(unit.cost for unit in units)
-    before = sum(unit.num_records for unit in plan.units if unit.id in markers)
-    total = sum(unit.num_records for unit in plan.units)
-    counter = SharedCounter()
-    reporter = Reporter(workspace, job.command, own, before, total)
-    lookout = _Lookout(run)
+    own, lookout = progress.own, _Lookout(run)
 
     def tick() -> None:
-        own.records_done, own.seconds_done = counter.read()
-        _grow_total(own)
-        reporter.update()
+        progress.update()
         lookout.look()
 
     watch = MissingAudioWatch(run, options.budget, plan.records_in)
 
     def execute(some: Sequence[Unit]) -> None:
-        execution = run.execution_of(workspace, run.digest, options.num_workers, counter, tick)
+        execution = run.execution_of(workspace, run.digest, options.num_workers, progress.counter, tick)
         job.prepare()
         attempts = survive_crashes(workspace, some, lambda left: job.execute(plan, left, execution), job.shared_notes)
         with lookout.watching(some), contextlib.closing(attempts) as done:
@@ -70,34 +112,10 @@ def do_share(run: "FolderRun", units: Sequence[Unit]) -> None:
                 watch.drop_others(some, run.digest, markers)
                 raise
 
-    state, message = "failed", ""
-    try:
-        reporter.update(force=True)
-        with touching(progress_file(workspace, options.rank.rank)):
-            if units:
-                execute(units)
-            while others := run.units_of_others():
-                execute(others)
-        state = "done"
-    except BaseException as error:
-        if isinstance(error, Exception) and run.is_over():
-            state = "done"
-            return
-        state = "interrupted" if isinstance(error, (InterruptedBySignal, KeyboardInterrupt)) else "failed"
-        message = str(error)
-        raise
-    finally:
-        own.records_done, own.seconds_done = counter.read()
-        _grow_total(own)
-        with contextlib.suppress(OSError):  # a full disk must not hide the more important error
-            reporter.close(state, message)
-
-
-def _grow_total(own: RankProgress) -> None:
-    """Raise each total of this rank that is smaller than the work done: the rank may also have done units of others."""
-    own.units_total = max(own.units_total, own.units_done)
-    own.records_total = max(own.records_total, own.records_done)
-    own.seconds_total = max(own.seconds_total, own.seconds_done)
+    if units:
+        execute(units)
+    while others := run.units_of_others():
+        execute(others)
 
 
 class _DoneByOthersError(Exception):

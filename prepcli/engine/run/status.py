@@ -24,7 +24,7 @@ from prepcli.engine.state.work_folder import version_roots, work_folder
 from prepcli.engine.state.workspace import Workspace, read_document, workspace_of
 from prepcli.errors import UsageError, option
 from prepcli.interface.printing import aligned, as_text, printable_command
-from prepcli.processes.owner import last_change
+from prepcli.processes.owner import REPEAT_SECONDS, Owner, has_ended, last_change
 from prepcli.storage.addresses import is_address
 from prepcli.storage.paths import AnyPath, absolute
 
@@ -145,9 +145,9 @@ def read_status(workspace: Workspace) -> Status:
     if report is not None:
         state = "finished"
     elif running or (is_committing and not missing):
-        state = "running" if running or missing else "finishing"
+        state = "running" if missing else "finishing"
     else:
-        state = "stopped"
+        state = "planning" if _is_planning(workspace) else "stopped"
     change = workspace.ledger().change_of(part_of(workspace.root))
     if change is not None and state == "finished":
         state, report = "stopped", None
@@ -199,14 +199,17 @@ def _part(workspace: Workspace) -> str:
 def _planning(workspace: Workspace) -> Status | None:
     """The status of a run that has no plan yet, from its newest `stage.json`; None if there is no such file.
 
-    If no rank holds the lock of the stage, the state is `stopped`.
+    If no rank holds the lock of the stage, and the process that held it has ended, the state is `stopped`.
     """
     newest = max(workspace.index.glob(f"*/{STAGE_FILE}"), key=last_change, default=None)
     stage = None if newest is None else read_document(newest, Stage)
     if newest is None or stage is None:
         return None
     num_done = len(list(newest.parent.glob(stage.results)))
-    at_work = is_held(newest.parent / LOCK_FILE)
+    owner, last_sign = Owner.parse(stage.owner), last_change(newest)
+    is_here = owner is not None and owner.is_gone is False
+    at_work = is_here or is_held(newest.parent / LOCK_FILE)
+    at_work = at_work or not has_ended(owner, REPEAT_SECONDS, last_sign, workspace.clock())
     words = shlex.split(stage.run_with)
     return Status(
         str(workspace.named),
@@ -218,6 +221,11 @@ def _planning(workspace: Workspace) -> Status | None:
         stage_done=num_done,
         stage_total=stage.total,
     )
+
+
+def _is_planning(workspace: Workspace) -> bool:
+    """Whether a rank reads the manifests or plans, also for a run that has been planned before."""
+    return any(map(is_held, workspace.index.glob(f"*/{LOCK_FILE}")))
 
 
 def _newest_launch(ranks: list[RankProgress]) -> list[RankProgress]:

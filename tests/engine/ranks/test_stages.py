@@ -15,12 +15,14 @@ from prepcli.engine.run.status import Status, read_status
 from prepcli.engine.state.workspace import Workspace
 from prepcli.manifest import index as index_module
 from prepcli.manifest import scan, shared_index
+from prepcli.processes.owner import Owner
+from prepcli.processes.ranks import Rank
 from tests.conftest import SHORT_CORPUS
 from tests.support.running import prepcli
 
 MANIFEST = SHORT_CORPUS / "manifest.json"
 TARRED = ("--num-shards", 3, "--num-workers", 1)
-ELSEWHERE = f"abc-{'0' * 16}-1-1"
+ELSEWHERE = Owner("abc", "0" * 16, 1, 1)
 
 
 @pytest.fixture(autouse=True)
@@ -63,14 +65,33 @@ def test_each_stage_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert prepcli("status", out, "--json").json["state"] == "finished"
 
 
+def begin_elsewhere(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rank 2, on another machine, begins to read."""
+    with monkeypatch.context() as patch:
+        patch.setattr(socket, "gethostname", lambda: "node7")
+        patch.setattr(Owner, "of_this_process", lambda _: ELSEWHERE)
+        workspace = Workspace(folder.parents[2] / "out")
+        workspace.rank = Rank(2, 4)
+        begin_stage(folder, workspace, "reading manifests", 4, "parts/*")
+
+
+def test_a_rank_that_goes_on_after_the_lock_has_not_stopped(tmp_path: Path) -> None:
+    """Between the lock of the index and the plan, the rank is known by its process alone."""
+    out, folder = tmp_path / "out", tmp_path / "out.prepcli/index/a"
+    folder.mkdir(parents=True)
+    begin_stage(folder, Workspace(out), "planning", 1, "plan/*")
+    assert read_status(Workspace(out)).state == "planning"
+
+
 @pytest.mark.parametrize("ahead", [-1000.0, 1000.0])
 def test_a_file_server_with_another_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead: float) -> None:
     """Times of files are compared with its clock, which a new file tells; where none can be made, with ours."""
     folder = tmp_path / "out.prepcli/index/a"
     folder.mkdir(parents=True)
-    begin_stage(folder, 0, "reading manifests", 4, "parts/*")
+    begin_elsewhere(folder, monkeypatch)
+    os.utime(folder / "stage.json", (time.time() - 2000,) * 2)
     lock, real = folder / "lock", time.time
-    lock.write_text(ELSEWHERE)
+    lock.write_text(str(ELSEWHERE))
 
     def state() -> str:
         return read_status(Workspace(tmp_path / "out")).state
@@ -90,13 +111,11 @@ def test_a_rank_on_another_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     out = tmp_path / "out"
     folder = tmp_path / "out.prepcli/index/a"
     (folder / "parts").mkdir(parents=True)
-    with monkeypatch.context() as patch:
-        patch.setattr(socket, "gethostname", lambda: "node7")
-        begin_stage(folder, 2, "reading manifests", 4, "parts/*")
+    begin_elsewhere(folder, monkeypatch)
     (folder / "parts/read-000000").touch()
     os.utime(folder / "stage.json", (time.time() - 200,) * 2)
     lock = folder / "lock"
-    lock.write_text(ELSEWHERE)
+    lock.write_text(str(ELSEWHERE))
     alive = prepcli("status", out)
     assert "planning before the first unit" in alive.out
     assert "reading manifests, 1 of 4 done" in alive.out
