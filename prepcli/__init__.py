@@ -24,6 +24,10 @@ else:  # a type checker that saw `__getattr__` would accept every name
             found = [one for one in ("__version__", *PUBLIC_NAMES) if not hasattr(builtins, one)]
         elif name in PUBLIC_NAMES:
             found = getattr(import_module(f"prepcli.{PUBLIC_NAMES[name]}"), name)
+            if hasattr(found, "__prepcli_command__"):
+                from prepcli.interface.command import document
+
+                document(found)
         else:
             raise AttributeError(f"module 'prepcli' has no attribute {name!r}")
         globals()[name] = found

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from prepcli.commands.find_duplicates.report import DuplicatesReport as DuplicatesReport
     from prepcli.commands.index.command import IndexReport as IndexReport
     from prepcli.commands.inspect.report import Inspection as Inspection
+    from prepcli.commands.score.command import score as score
     from prepcli.commands.split.report import SplitReport as SplitReport
     from prepcli.commands.verify.report import VerifyReport as VerifyReport
     from prepcli.engine.run.report import Report as Report
@@ -2699,96 +2700,6 @@ def prepare_texts(
         (48, '/.../texts_speakers.txt')
     """
     return call("prepare_texts", locals())
-
-
-def score(
-    manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
-    out: str | PathLike[str],
-    *,
-    audio_base_dir: str | PathLike[str] | None = None,
-    fields: str = "basic",
-    channel: str | None = None,
-    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
-    split: str | None = None,
-    audio_column: str | None = None,
-    text_column: str | None = None,
-    speaker_column: str | None = None,
-    lang_column: str | None = None,
-    id_column: str | None = None,
-    name_encoding: Literal[
-        "cp437",
-        "cp850",
-        "cp852",
-        "cp866",
-        "cp932",
-        "cp949",
-        "cp1250",
-        "cp1251",
-        "cp1252",
-        "gb18030",
-        "big5",
-        "euc_jp",
-        "koi8_r",
-    ]
-    | None = None,
-    dry_run: bool = False,
-    num_workers: int | None = None,
-    max_rejects: float = 0.05,
-    overwrite: bool = False,
-    retry_rejects: bool = False,
-    rank: int | None = None,
-    world_size: int | None = None,
-    progress: bool = False,
-    launch_id: str | None = None,
-    no_steal: bool = False,
-    verify_inputs: bool = False,
-) -> "Report":
-    """Measure the audio and the text of each record, and write the records with the results as fields.
-
-    basic: bandwidth, loudness, peak_db, dc, clipped, snr, silence_share, silence_start, silence_end,
-    equal_channels, char_rate, word_rate, unique_words, longest_word. speech: speech_share, speech_start,
-    speech_end, speech_segments, longest_pause, by Silero's detector. text: text_lang and text_lang_probability, by
-    py3langid. bandwidth_sdp: the bandwidth as NeMo SDP computes it. The documentation defines each field.
-
-    A measure that a record is too short for is null. A field that a record has under one of these names is
-    replaced; all others keep their text. Audio that cannot be read is a reject. The result of a record depends on
-    this record alone. prepcli filter selects by the fields, and prepcli inspect shows them.
-
-    Run the same call again to continue after an interruption.
-
-    Args:
-        manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
-            separated by commas, or a brace pattern. Or a list of paths.
-        out: Manifest to write.
-        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
-        fields: What is measured, between commas: basic, bandwidth_sdp, speech, text.
-        channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
-            field channel, or mix, the mean of all. Default: as the readers of the output need it, see
-            docs/formats.md.
-        input_format: Kind of the input. Default: by its content.
-        split: Split of a data set with several, such as train. Default: its only one.
-        audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
-        text_column: Column or field with the text. Default: by its name: text, sentence, ....
-        speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
-        lang_column: Column or field with the language. Default: by its name: lang, ....
-        id_column: Column or field with the id. Default: by its name: id, ....
-        name_encoding: Encoding of names in a zip or tar, if not UTF-8. Default: cp437 in a zip.
-
-    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
-
-    Returns:
-        The report of the run; `outputs["manifest"]` is the manifest with the fields.
-
-    Raises:
-        UsageError: options that do not go together, inputs that cannot be read, or a package that is missing.
-
-    Examples:
-        >>> import prepcli
-        >>> report = prepcli.score("manifest.json", "scored.json")
-        >>> report.records_out
-        48
-    """
-    return call("score", locals())
 
 
 def split(

@@ -14,8 +14,8 @@ from pathlib import Path
 from prepcli.audio.segments import POLICIES
 from prepcli.commands.download.recipes import RECIPES
 from prepcli.engine.run.options import JobOptions
+from prepcli.interface.arguments import arguments_of
 from prepcli.interface.commands import COMMANDS, PUBLIC_NAMES, TASKS, Command
-from prepcli.interface.from_python import arguments_of
 from prepcli.interface.options import Declared, declared
 
 ROOT = Path(__file__).parents[1]
@@ -42,7 +42,7 @@ class MarkError(ValueError):
 
 def functions() -> str:
     """The text of `prepcli/functions.py`."""
-    classes = sorted((module, name) for name, module in PUBLIC_NAMES.items() if module != "functions")
+    imported = sorted((module, name) for name, module in PUBLIC_NAMES.items() if module != "functions")
     lines = [
         '"""The Python API: a function per command. Made by scripts/update_generated.py; do not edit."""',
         "",
@@ -53,9 +53,9 @@ def functions() -> str:
         "from prepcli.interface.from_python import call, in_full",
         "",
         "if TYPE_CHECKING:",
-        *(f"    from prepcli.{module} import {name} as {name}" for module, name in classes),
+        *(f"    from prepcli.{module} import {name} as {name}" for module, name in imported),
     ]
-    for command in sorted(COMMANDS, key=lambda one: one.python_name):
+    for command in sorted((one for one in COMMANDS if not one.is_typed), key=lambda one: one.python_name):
         lines += ["", "", *_function(command)]
     lines += [
         "",
@@ -225,9 +225,10 @@ def _commands() -> list[str]:
 def _reference() -> list[str]:
     """All names of the API, for the program that makes the site of their docstrings."""
     names: dict[str, list[str]] = {"Functions": [], "Reports": [], "Errors": []}
-    kinds = {"functions": "Functions", "errors": "Errors"}
+    functions = {command.python_name for command in COMMANDS}
     for name, module in PUBLIC_NAMES.items():
-        names[kinds.get(module, "Reports")].append(f"::: prepcli.{module}.{name}")
+        kind = "Functions" if name in functions else "Errors" if module == "errors" else "Reports"
+        names[kind].append(f"::: prepcli.{module}.{name}")
     lines = [line for kind, found in names.items() for line in (f"## {kind}", *found)]
     return [*(one for line in lines for one in ("", line)), ""]
 

@@ -16,8 +16,8 @@ import typer
 from typer.models import TyperPath
 
 from prepcli.errors import IncompleteError, TooManyRejectsError, arguments_named_by
+from prepcli.interface.arguments import argument
 from prepcli.interface.calls import called
-from prepcli.interface.from_python import argument
 from prepcli.interface.options import Declared, declared, words_of
 from prepcli.interface.printing import aligned, as_text, encodable
 from prepcli.interface.values import Options, check_together, from_command_line
@@ -140,7 +140,8 @@ def _run(words: Sequence[str], options: Any, function: Callable[[], Callable[[An
     if is_own_rank() and os.environ.get(CALLED_FROM_PYTHON):
         names = arguments_named_by(partial(argument, type(options)))
     try:
-        with names, called([*words, *words_of(options)], progress=True):
+        name = " ".join(words)
+        with names, called([*words, *words_of(options)], progress=True, command=name, options=options):
             _expect_requests(options)
             work = function()
             _collect_garbage()

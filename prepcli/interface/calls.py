@@ -32,21 +32,25 @@ class Call:
         progress: whether the call shows progress.
         kept: for each state of the caller that the call changes, the function that restores the state.
         revisions: the commit that is read from each data set on the hub, by the address that the user has given.
+        command: the name of the command.
+        options: an object with the values of all its options, by name.
     """
 
     words: Sequence[str]
     progress: bool
     kept: dict[object, Undo] = field(default_factory=dict)
     revisions: dict[str, str] = field(default_factory=dict)
+    command: str = ""
+    options: Any = None
 
 
 _current: ContextVar[Call | None] = ContextVar("prepcli_call", default=None)
 
 
 @contextmanager
-def called(words: Sequence[str], *, progress: bool) -> Iterator[None]:
+def called(words: Sequence[str], *, progress: bool, command: str = "", options: Any = None) -> Iterator[None]:
     """Set the current call within the context; at the end, the states that `keep_for_caller` has kept are restored."""
-    call = Call(words, progress)
+    call = Call(words, progress, command=command, options=options)
     token = _current.set(call)
     try:
         yield
@@ -108,6 +112,13 @@ def _level_of(name: str) -> Undo:
     logger = logging.getLogger(name)
     level = logger.level
     return lambda: logger.setLevel(level)
+
+
+def current_call() -> Call:
+    """The current call of a command."""
+    call = _current.get()
+    assert call is not None, "only the function of a command may ask"
+    return call
 
 
 def words_called() -> list[str]:

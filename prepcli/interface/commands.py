@@ -4,9 +4,12 @@ import importlib
 import re
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prepcli.interface.corpora import CORPORA, Corpus
+
+if TYPE_CHECKING:
+    from prepcli.interface.command import Declaration
 
 _REPORT_OF_JOB = "engine.run.report.Report"
 
@@ -23,6 +26,7 @@ class Command(NamedTuple):
         items: the class of the items, if the report is a list.
         module: the module in `package` with the function that does the work: `job`, or `command` if the work is not one
             job.
+        is_typed: the options are the parameters of the function (`prepcli.interface.command`), not a dataclass.
     """
 
     name: str
@@ -32,6 +36,7 @@ class Command(NamedTuple):
     report: str = _REPORT_OF_JOB
     items: str | None = None
     module: str = "job"
+    is_typed: bool = False
 
     @property
     def python_name(self) -> str:
@@ -40,6 +45,8 @@ class Command(NamedTuple):
 
     def load_options(self) -> type[Any]:
         """Import and return the dataclass of the options."""
+        if self.is_typed:
+            return self._declaration().options
         loaded = getattr(importlib.import_module(f"prepcli.commands.{self.package}.options"), self.options)
         assert isinstance(loaded, type)
         return loaded
@@ -50,13 +57,25 @@ class Command(NamedTuple):
 
     def load_function(self) -> Callable[[Any], Any]:
         """Import and return the function that does the work: it takes the dataclass and returns a report."""
+        if self.is_typed:
+            return self._declaration().work
         module = importlib.import_module(f"prepcli.commands.{self.package}.{self.module}")
         function: Callable[[Any], Any] = getattr(module, self.python_name)
         return function
 
+    @property
+    def module_name(self) -> str:
+        """The module of the function of the API, below `prepcli`."""
+        return f"commands.{self.package}.{self.module}" if self.is_typed else "functions"
+
+    def _declaration(self) -> "Declaration":
+        from prepcli.interface.command import declaration
+
+        return declaration(getattr(importlib.import_module(f"prepcli.{self.module_name}"), self.python_name))
+
 
 def _command(
-    name: str, summary: str, report: str = _REPORT_OF_JOB, *, package: str = "", options: str = "", **more: str
+    name: str, summary: str, report: str = _REPORT_OF_JOB, *, package: str = "", options: str = "", **more: Any
 ) -> Command:
     """Return a command. If `package` and `options` are empty, the names of both follow from the name of the command."""
     package = package or name.replace("-", "_")
@@ -84,7 +103,7 @@ TASKS: dict[str, tuple[Command, ...]] = {
         _command("prepare-texts", "Make records of text alone, for a TTS model"),
     ),
     "Select records of manifests": (
-        _command("score", "Measure loudness, noise, speech and texts"),
+        _command("score", "Measure loudness, noise, speech and texts", module="command", is_typed=True),
         _command("filter", "Keep records by rules, and merge manifests", "commands.filter.report.FilterReport"),
         _command("split", "Divide records into parts, no speaker in two of them", "commands.split.report.SplitReport"),
         _command(
@@ -171,7 +190,7 @@ BY_PYTHON_NAME = {command.python_name: command for command in COMMANDS}
 _CLASSES = sorted({one for command in COMMANDS for one in (command.report, command.items) if one})
 PUBLIC_NAMES = {
     **dict.fromkeys(("IncompleteError", "PrepcliError", "TooManyRejectsError", "UsageError"), "errors"),
-    **dict.fromkeys(sorted(BY_PYTHON_NAME), "functions"),
+    **{name: BY_PYTHON_NAME[name].module_name for name in sorted(BY_PYTHON_NAME)},
     **{name: module for module, _, name in (one.rpartition(".") for one in _CLASSES)},
 }
 """Each name of the API, with its module below `prepcli`: errors, functions, and the classes of reports."""

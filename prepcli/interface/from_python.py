@@ -1,13 +1,14 @@
 """Calls of the functions of the API: their arguments become options, and messages name the arguments."""
 
 from collections.abc import Mapping
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, TypeVar
 
 from prepcli.errors import arguments_named_by
+from prepcli.interface.arguments import argument
 from prepcli.interface.calls import called
 from prepcli.interface.commands import BY_PYTHON_NAME
-from prepcli.interface.options import Declared, declared, words_of
+from prepcli.interface.options import declared, words_of
 from prepcli.interface.values import check_together, make_options
 
 Returned = TypeVar("Returned")
@@ -29,7 +30,8 @@ def call(name: str, arguments: Mapping[str, Any]) -> Returned:  # type: ignore[t
     with arguments_named_by(partial(argument, command.load_options())):
         options = make_options(command.load_options(), given)
         check_together(options)
-        with called([*command.name.split(), *words_of(options)], progress=getattr(options, "progress", False)):
+        words, progress = [*command.name.split(), *words_of(options)], getattr(options, "progress", False)
+        with called(words, progress=progress, command=command.name, options=options):
             report: Returned = command.load_function()(options)
             return report
 
@@ -44,7 +46,7 @@ def in_full(functions: Mapping[str, Any], reference: str, arguments: str, errors
         errors: lines for the end of the section `Raises:`. They are left out if the section already names the first of
             these errors.
     """
-    for name in BY_PYTHON_NAME:
+    for name in BY_PYTHON_NAME.keys() & functions.keys():
         above, found, below = (functions[name].__doc__ or "").partition(reference)
         if found:
             indent = "\n" + " " * (len(above) - len(above.rstrip(" ")))  # none since Python 3.13
@@ -53,31 +55,3 @@ def in_full(functions: Mapping[str, Any], reference: str, arguments: str, errors
             new = indent.join(["", *([] if has_errors else errors.splitlines())])
             above = indent.join([above.rstrip(), *arguments.splitlines()])
             functions[name].__doc__ = f"{above}{raised}{new}{examples}{shown}"
-
-
-def argument(options: type, name: str, value: object = None) -> str:
-    """Return an option of the command line as a Python argument, as text for `prepcli.errors.option`.
-
-    `--num-shards` becomes `num_shards`, `--overwrite` becomes `overwrite=True`, `--remainder` with the value `drop`
-    becomes `remainder='drop'`. Options that the dataclass does not have keep their name.
-    """
-    found = arguments_of(options).get(name)
-    if found is None:
-        return name if value is None else f"{name} {value}"
-    one, is_on = found
-    if one.type is bool:
-        return f"{one.name}={is_on}"
-    if value is None:
-        return one.name
-    return f"{one.name}={value if one.type in (int, float) else repr(str(value))}"
-
-
-@lru_cache
-def arguments_of(options: type) -> dict[str, tuple[Declared, bool]]:
-    """Return for each option name on the command line the declaration, and the value to which the name sets a flag."""
-    found: dict[str, tuple[Declared, bool]] = {}
-    for one in declared(options):
-        for name in one.names if one.option.only != "command line" else ():
-            on, _, off = name.partition("/")
-            found |= {on: (one, not one.switches_off), off: (one, False)}
-    return found

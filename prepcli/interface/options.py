@@ -1,16 +1,24 @@
 """One declaration per option: a field of a dataclass, from which the command line, the API and the docs follow.
 
-A field is `name: Annotated[TYPE, Option("What it does.")] = default`. TYPE is `bool`, `int`, `float`, `str`, `Path`,
-`AnyPath` (a path that may be an address in an object store) or a `Literal` of strings, with `| None` if there may be
-no value, or `tuple[TYPE, ...]` for several values.
+A field is `name: Annotated[TYPE, Option("What it does.")] = default`. TYPE is `bool`, `int`, `float`, `str`, `PathText`
+or a `Literal` of strings, with `| None` if there may be no value, or `TYPE | Sequence[TYPE]` for several values.
 """
 
 import inspect
+from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, fields, replace
+from os import PathLike
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from prepcli.storage.paths import AnyPath, StorePath
+
+PathText = str | PathLike[str]
+"""A path as Python callers give it. The function of a command gets a `Path`, or with `Option.takes_address` perhaps a
+`StorePath`; with `Option.may_be_path` or `Option.several_paths` it gets a text."""
+Paths = PathText | Sequence[PathText]
+"""One or several paths as Python callers give them."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +53,7 @@ class Option:
             option is refused.
         added_later: earlier versions did not have the option, so its default value is left out of `plan.json`; a run of
             an earlier version can then be continued.
+        default: the default of an option in a `TypedDict`, which has no other place for it.
     """
 
     help: str
@@ -68,6 +77,7 @@ class Option:
     several_paths: bool = False
     order: int = 0
     added_later: bool = False
+    default: Any = None
 
 
 SYNONYMS = {"--force-codec": "--audio-format", "--audio-format": "--force-codec"}
@@ -155,12 +165,20 @@ def _declared(name: str, annotation: Any, default: Any) -> Declared:
     if get_origin(annotation) is Annotated:
         annotation, *metadata = get_args(annotation)
         option = next((one for one in metadata if isinstance(one, Option)), option)
-    is_list = get_origin(annotation) is tuple
-    value = get_args(annotation)[0] if is_list else annotation
-    kinds = get_args(value) if get_origin(value) in (Union, UnionType) else (value,)
+    kinds = _kinds(annotation)
+    lists = [kind for kind in kinds if get_origin(kind) in (tuple, Sequence)]
+    is_list = bool(lists) and not option.several_paths
+    is_optional = NoneType in kinds
+    if is_list:
+        kinds = _kinds(get_args(lists[0])[0])
     if StorePath in kinds:
         option = replace(option, takes_address=True)
-    return Declared(name, kinds[0], NoneType in kinds, is_list, default, option)
+    is_path = any(get_origin(kind) is PathLike for kind in kinds) and not (option.several_paths or option.may_be_path)
+    return Declared(name, Path if is_path else kinds[0], is_optional, is_list, default, option)
+
+
+def _kinds(annotation: Any) -> tuple[Any, ...]:
+    return get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
 
 
 def settings_of(options: Any) -> dict[str, Any]:

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypedDict
 
-from prepcli.interface.options import Option
+from prepcli.interface.options import Option, Paths, PathText
 from prepcli.storage.member_names import NameEncoding
 from prepcli.storage.paths import AnyPath
 
@@ -31,12 +31,28 @@ def _manifest(what: str) -> Option:
 
 
 Manifest = Annotated[str, _manifest("NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip)")]
+Manifests = Annotated[
+    Paths, _manifest("NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip)")
+]
 ManifestOnly = Annotated[str, _manifest("NeMo manifest(s)")]
 
 OutManifest = Annotated[
     Path, Option("Manifest to write.", metavar="OUT.json", is_argument=True, shapes_output=False, names_file=True)
 ]
-
+OutFile = Annotated[
+    PathText,
+    Option("Manifest to write.", metavar="OUT.json", is_argument=True, shapes_output=False, names_file=True),
+]
+AudioFolder = Annotated[
+    PathText | None,
+    Option(
+        "Base folder of relative audio paths.",
+        shown_default="the manifest's folder",
+        must_exist="folder",
+        order=-1,
+        takes_address=True,
+    ),
+]
 
 InputFormat = Annotated[
     Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None,
@@ -46,6 +62,29 @@ NamesEncoding = Annotated[
     NameEncoding | None,
     Option("Encoding of names in a zip or tar, if not UTF-8.", shown_default="cp437 in a zip", added_later=True),
 ]
+SetSplit = Annotated[
+    str | None,
+    Option("Split of a data set with several, such as train.", shown_default="its only one", added_later=True),
+]
+AudioColumn = Annotated[
+    str | None,
+    Option("Column, or extension in a tar, with the audio.", shown_default="by type and name", added_later=True),
+]
+TextColumn = Annotated[
+    str | None,
+    Option("Column or field with the text.", shown_default="by its name: text, sentence, ...", added_later=True),
+]
+SpeakerColumn = Annotated[
+    str | None,
+    Option("Column or field with the speaker.", shown_default="by its name: speaker, ...", added_later=True),
+]
+LangColumn = Annotated[
+    str | None,
+    Option("Column or field with the language.", shown_default="by its name: lang, ...", added_later=True),
+]
+IdColumn = Annotated[
+    str | None, Option("Column or field with the id.", shown_default="by its name: id, ...", added_later=True)
+]
 
 
 @dataclass(frozen=True)
@@ -53,30 +92,27 @@ class SetInput:
     """The options of commands that read manifests, or a data set in tars, Parquet or ZIP files."""
 
     input_format: InputFormat = None
-    split: Annotated[
-        str | None,
-        Option("Split of a data set with several, such as train.", shown_default="its only one", added_later=True),
-    ] = None
-    audio_column: Annotated[
-        str | None,
-        Option("Column, or extension in a tar, with the audio.", shown_default="by type and name", added_later=True),
-    ] = None
-    text_column: Annotated[
-        str | None,
-        Option("Column or field with the text.", shown_default="by its name: text, sentence, ...", added_later=True),
-    ] = None
-    speaker_column: Annotated[
-        str | None,
-        Option("Column or field with the speaker.", shown_default="by its name: speaker, ...", added_later=True),
-    ] = None
-    lang_column: Annotated[
-        str | None,
-        Option("Column or field with the language.", shown_default="by its name: lang, ...", added_later=True),
-    ] = None
-    id_column: Annotated[
-        str | None, Option("Column or field with the id.", shown_default="by its name: id, ...", added_later=True)
-    ] = None
+    split: SetSplit = None
+    audio_column: AudioColumn = None
+    text_column: TextColumn = None
+    speaker_column: SpeakerColumn = None
+    lang_column: LangColumn = None
+    id_column: IdColumn = None
     name_encoding: NamesEncoding = None
+
+
+class SetArguments(TypedDict, total=False):
+    """The options of commands that read manifests, or a data set in tars, Parquet or ZIP files."""
+
+    audio_base_dir: AudioFolder
+    input_format: InputFormat
+    split: SetSplit
+    audio_column: AudioColumn
+    text_column: TextColumn
+    speaker_column: SpeakerColumn
+    lang_column: LangColumn
+    id_column: IdColumn
+    name_encoding: NamesEncoding
 
 
 WorkDir = Annotated[
@@ -110,7 +146,11 @@ CheckAudio = Annotated[
 Json = Annotated[
     bool,
     Option(
-        "Print the summary as one JSON object on stdout.", names=("--json",), only="command line", shapes_output=False
+        "Print the summary as one JSON object on stdout.",
+        names=("--json",),
+        only="command line",
+        shapes_output=False,
+        default=False,
     ),
 ]
 NumWorkers = Annotated[
@@ -130,9 +170,10 @@ MaxRejects = Annotated[
         shapes_output=False,
         help_in_python="Maximum rejects: a share (below 1) or a count; records that your settings leave out do not "
         "count. More rejects: TooManyRejectsError.",
+        default=0.05,
     ),
 ]
 Progress = Annotated[
     bool,
-    Option("Show a progress bar and notes on stderr.", only="Python", shapes_output=False),
+    Option("Show a progress bar and notes on stderr.", only="Python", shapes_output=False, default=False),
 ]

@@ -5,6 +5,7 @@ import heapq
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -241,6 +242,8 @@ class Records:
             planned_rejects={reason: count for reason, count in rejects.items() if count},
             num_skipped=self.index.num_skipped,
             notes=[*self.described, *notes, *notes_on_seconds(typical_seconds(self.index.duration))],
+            reject_lines=partial(self.planned_rejects, left_out),
+            missing_sample=self.missing_sample,
         )
 
     def planned_rejects(self, left_out: LeftOut = ()) -> Iterator[bytes]:

@@ -63,7 +63,10 @@ def test_docstrings_have_all_sections(name: str) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS, ids=NAMES)
 def test_the_list_of_commands_says_what_is_returned(command: Command) -> None:
-    report = get_type_hints(command.load_function())["return"]
+    if command.is_typed:
+        report = getattr(library, getattr(library, command.python_name).__wrapped__.__annotations__["return"])
+    else:
+        report = get_type_hints(command.load_function())["return"]
     assert command.report == f"{report.__module__}.{report.__qualname__}".removeprefix("prepcli.")
     assert getattr(library, report.__name__) is report
     assert report.__str__ is not object.__str__

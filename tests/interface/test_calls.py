@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from prepcli.errors import arguments_named_by, option, same_command
+from prepcli.interface.arguments import argument
 from prepcli.interface.calls import called, command_line
-from prepcli.interface.from_python import argument
 from tests.cli.test_building import Draw
 
 

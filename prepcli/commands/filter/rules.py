@@ -25,7 +25,7 @@ from prepcli.commands.filter.grammar import (
 )
 from prepcli.commands.filter.options import Filter
 from prepcli.commands.filter.presets import PRESETS
-from prepcli.commands.score.options import FIELDS
+from prepcli.commands.score.command import FIELDS
 from prepcli.errors import RejectReason, UsageError, option
 from prepcli.jobs.selection import did_you_mean
 from prepcli.manifest.columns import key_bytes

@@ -120,6 +120,7 @@ class UnitWriter:
         self.seconds = 0.0
         self.extra: Counter[str] = Counter()
         self.notes: list[str] = []
+        self.advance: Callable[[int, float], object] = lambda records, seconds: None
 
     def open(self, name: str) -> OutputFile:
         """Open a new file that the commit will move to `OUT/name`."""

@@ -2,10 +2,10 @@
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from prepcli.interface.options import Option
-from prepcli.interface.shared_options import Json, MaxRejects, NumWorkers, Progress
+from prepcli.interface.shared_options import Json, MaxRejects, NumWorkers, Progress, SetArguments
 from prepcli.processes.workers import available_processors
 
 if TYPE_CHECKING:
@@ -18,94 +18,136 @@ Devices = Annotated[
         shapes_output=False,
     ),
 ]
+DryRun = Annotated[
+    bool,
+    Option(
+        "Print the plan and write nothing.",
+        shapes_output=False,
+        help_in_python="Write nothing; the report has the status 'dry_run' and the plan in its details.",
+        default=False,
+    ),
+]
+Overwrite = Annotated[
+    bool,
+    Option(
+        "Start again instead of continuing; only files that the earlier run has written are removed.",
+        shapes_output=False,
+        default=False,
+    ),
+]
+RetryRejects = Annotated[
+    bool,
+    Option(
+        "Try records again whose audio was missing or unreadable, or whose transcript file was missing, after it "
+        "was repaired, or for which there was too little memory.",
+        shapes_output=False,
+        default=False,
+    ),
+]
+Verbose = Annotated[
+    bool,
+    Option(
+        "Also print how the run went: units, time in the model, time spent waiting.",
+        only="command line",
+        shapes_output=False,
+        default=False,
+    ),
+]
+RankOption = Annotated[
+    int | None,
+    Option("Rank of this process, from 0.", shown_default="from the launcher", shapes_output=False),
+]
+WorldSize = Annotated[
+    int | None,
+    Option("Number of ranks.", shown_default="from the launcher", shapes_output=False),
+]
+LaunchId = Annotated[
+    str | None,
+    Option("A common name for ranks that are started together by hand.", shapes_output=False, order=1),
+]
+NoSteal = Annotated[
+    bool,
+    Option(
+        "Do only this rank's share: make no missing units of other ranks of the launch as well.",
+        shapes_output=False,
+        order=1,
+        default=False,
+    ),
+]
+VerifyInputs = Annotated[
+    bool,
+    Option(
+        "Compare the content of manifests with the index of an earlier start, even if their size and times are "
+        "the same.",
+        shapes_output=False,
+        order=1,
+        default=False,
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobOptions:
     """The options that every job has. A run may be continued with other values of these options."""
 
-    dry_run: Annotated[
-        bool,
-        Option(
-            "Print the plan and write nothing.",
-            shapes_output=False,
-            help_in_python="Write nothing; the report has the status 'dry_run' and the plan in its details.",
-        ),
-    ] = False
+    dry_run: DryRun = False
     num_workers: NumWorkers = None
     max_rejects: MaxRejects = 0.05
-    overwrite: Annotated[
-        bool,
-        Option(
-            "Start again instead of continuing; only files that the earlier run has written are removed.",
-            shapes_output=False,
-        ),
-    ] = False
-    retry_rejects: Annotated[
-        bool,
-        Option(
-            "Try records again whose audio was missing or unreadable, or whose transcript file was missing, after it "
-            "was repaired, or for which there was too little memory.",
-            shapes_output=False,
-        ),
-    ] = False
+    overwrite: Overwrite = False
+    retry_rejects: RetryRejects = False
     as_json: Json = False
-    verbose: Annotated[
-        bool,
-        Option(
-            "Also print how the run went: units, time in the model, time spent waiting.",
-            only="command line",
-            shapes_output=False,
-        ),
-    ] = False
-    rank: Annotated[
-        int | None,
-        Option("Rank of this process, from 0.", shown_default="from the launcher", shapes_output=False),
-    ] = None
-    world_size: Annotated[
-        int | None,
-        Option("Number of ranks.", shown_default="from the launcher", shapes_output=False),
-    ] = None
-    launch_id: Annotated[
-        str | None,
-        Option("A common name for ranks that are started together by hand.", shapes_output=False, order=1),
-    ] = None
-    no_steal: Annotated[
-        bool,
-        Option(
-            "Do only this rank's share: make no missing units of other ranks of the launch as well.",
-            shapes_output=False,
-            order=1,
-        ),
-    ] = False
-    verify_inputs: Annotated[
-        bool,
-        Option(
-            "Compare the content of manifests with the index of an earlier start, even if their size and times are "
-            "the same.",
-            shapes_output=False,
-            order=1,
-        ),
-    ] = False
+    verbose: Verbose = False
+    rank: RankOption = None
+    world_size: WorldSize = None
+    launch_id: LaunchId = None
+    no_steal: NoSteal = False
+    verify_inputs: VerifyInputs = False
     progress: Progress = False
 
     def engine(self) -> "RunOptions":
-        """The options as `RunOptions`, the form in which the engine takes them.
+        """The options as `RunOptions`, the form in which the engine takes them; raises `UsageError`."""
+        return run_options(self)
 
-        Raises:
-            UsageError: the options contradict each other or the launcher's environment.
-        """
-        from prepcli.engine.publishing.rejects import Budget
-        from prepcli.engine.run.job import RunOptions
-        from prepcli.processes.ranks import detect_rank
 
-        return RunOptions(
-            rank=detect_rank(os.environ, self.rank, self.world_size, self.launch_id),
-            num_workers=self.num_workers or available_processors(),
-            overwrite=self.overwrite,
-            retry_rejects=self.retry_rejects,
-            dry_run=self.dry_run,
-            verify_inputs=self.verify_inputs,
-            steal=not self.no_steal,
-            budget=Budget(self.max_rejects),
-        )
+class JobArguments(TypedDict, total=False):
+    """The options that every job has. A run may be continued with other values of these options."""
+
+    dry_run: DryRun
+    num_workers: NumWorkers
+    max_rejects: MaxRejects
+    overwrite: Overwrite
+    retry_rejects: RetryRejects
+    as_json: Json
+    verbose: Verbose
+    rank: RankOption
+    world_size: WorldSize
+    launch_id: LaunchId
+    no_steal: NoSteal
+    verify_inputs: VerifyInputs
+    progress: Progress
+
+
+class RecordArguments(SetArguments, JobArguments, total=False):
+    """The options of jobs over the records of manifests or of a data set."""
+
+
+def run_options(asked: Any) -> "RunOptions":
+    """The options of every job in the form in which the engine takes them; `asked` has them as attributes.
+
+    Raises:
+        UsageError: the options contradict each other or the launcher's environment.
+    """
+    from prepcli.engine.publishing.rejects import Budget
+    from prepcli.engine.run.job import RunOptions
+    from prepcli.processes.ranks import detect_rank
+
+    return RunOptions(
+        rank=detect_rank(os.environ, asked.rank, asked.world_size, asked.launch_id),
+        num_workers=asked.num_workers or available_processors(),
+        overwrite=asked.overwrite,
+        retry_rejects=asked.retry_rejects,
+        dry_run=asked.dry_run,
+        verify_inputs=asked.verify_inputs,
+        steal=not asked.no_steal,
+        budget=Budget(asked.max_rejects),
+    )

@@ -85,7 +85,9 @@ class Plan(Generic[UnitT, Contents]):
     `records_in` counts the records of the inputs without those that `_skipme` skips (`num_skipped`); `planned_rejects`
     counts, by reason, the records that were found unusable during planning. Worker processes inherit `contents`.
     `knows_seconds` is False if the seconds of audio are unknown, because units measure them, or because the job reads
-    no audio; the cost of a unit is then its number of records.
+    no audio; the cost of a unit is then its number of records. `reject_lines` yields the lines
+    (`prepcli.engine.publishing.rejects.reject_line`) of the `planned_rejects` in input order. `missing_sample` returns
+    an error message if all files of a sample of the input are missing, so that a wrong folder is found at once.
     """
 
     units: Sequence[UnitT]
@@ -96,6 +98,8 @@ class Plan(Generic[UnitT, Contents]):
     num_skipped: int = 0
     notes: list[str] = field(default_factory=list)
     knows_seconds: bool = True
+    reject_lines: Callable[[], Iterator[bytes]] = lambda: iter(())
+    missing_sample: Callable[[], str | None] = lambda: None
 
     @property
     def total_cost(self) -> float:

@@ -73,6 +73,11 @@ def describe(manifests: Sequence[str], num_records: int) -> list[str]:
     return [f"the input is read as: {', '.join(named)}, {num_records:,} records"]
 
 
+def names_note(manifests: Sequence[str]) -> dict[str, str]:
+    """The note on `audio_filepath` in what is made of containers, as a fact for the report; else nothing."""
+    return {"containers": NAMES_NOTE} if any(isinstance(one, Catalogue) for one in manifests) else {}
+
+
 def refuse_containers(manifests: Sequence[str], flag: str) -> None:
     """Raise `UsageError` if audio lies in containers, because the option `flag` would list files that do not exist."""
     for one in manifests:

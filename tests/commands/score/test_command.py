@@ -14,8 +14,8 @@ import pytest
 import soundfile
 
 from prepcli.audio.measures import bandwidth, bandwidth_sdp, frames_of, loudness, silence, snr
-from prepcli.commands.score import audio, job
-from prepcli.commands.score.options import FIELDS, GROUPS, Score
+from prepcli.commands.score import audio, command
+from prepcli.commands.score.command import FIELDS, GROUPS, groups_of
 from prepcli.errors import UsageError
 from tests.conftest import MINI_CORPUS, Lines, read_lines, write_lines
 from tests.support.containers import SOURCES
@@ -95,7 +95,7 @@ def test_a_record_alone_has_the_same_line(few: Path, monkeypatch: pytest.MonkeyP
         alone = write_lines(few.parent / f"{number}.json", [line])
         scored(alone, few.parent / "alone.json", *fields, "--overwrite")
         assert (few.parent / "alone.json").read_bytes() == together[number] + b"\n"
-    monkeypatch.setattr(job, "_UNIT_RECORDS", 2)
+    monkeypatch.setattr(command, "_UNIT_RECORDS", 2)
     for rank in range(3):
         done = prepcli("score", few, few.parent / "ranks.json", *fields, "--rank", rank, "--world-size", 3)
         assert done.code == 0, done.err
@@ -226,7 +226,7 @@ def test_audio_that_crashes_a_measure_is_a_reject(few: Path, monkeypatch: pytest
             os.kill(os.getpid(), signal.SIGSEGV)
         return measure(segment, groups)
 
-    monkeypatch.setattr(job, "audio_measures", crash)
+    monkeypatch.setattr(audio, "audio_measures", crash)
     done = prepcli("score", few, few.parent / "out.json", "--max-rejects", 1, "--json", "--num-workers", 1)
     assert done.code == 0, done.err
     assert done.json["rejects_by_reason"] == {"crashed_decoder": 1}
@@ -241,4 +241,4 @@ def test_groups_have_one_order(tmp_path: Path, few: Path) -> None:
     other = prepcli("score", few, out)
     assert other.code == 2
     with pytest.raises(UsageError, match="takes basic, bandwidth_sdp, speech, text, not loud"):
-        Score(manifest="m.json", out=out, fields="basic,loud").groups()
+        groups_of("basic,loud")

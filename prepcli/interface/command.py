@@ -1,0 +1,154 @@
+"""Commands are typed functions: Python calls them as they are, and the command line follows from their signatures.
+
+    @command("score")
+    def score(manifest: Manifest, out: OutManifest, *, fields: Fields = "basic", **more: Unpack[JobOptions]) -> Report:
+
+Each parameter is `Annotated[TYPE, Option("What it does.")]`. `**more` stands for options that many commands have: the
+keys of a `TypedDict` (PEP 692), whose defaults are in their `Option`. The docstring has the text of `--help`, then the
+sections of the function's own documentation.
+"""
+
+import functools
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import field, make_dataclass
+from functools import partial
+from typing import Any, NamedTuple, ParamSpec, TypeVar, cast, get_args, get_type_hints
+
+from prepcli.errors import arguments_named_by
+from prepcli.interface.arguments import argument, arguments_of
+from prepcli.interface.calls import called
+from prepcli.interface.options import Declared, Option, declared, words_of
+from prepcli.interface.values import check_together, make_options
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_SECTION = re.compile(r"\n\n(?=(?:Returns|Raises|Examples):\n)")
+_EXAMPLE = re.compile(r"\n\nExample: prepcli .*?(?=\n\n|$)", re.DOTALL)
+_WIDTH = 112
+"""Maximum length of a line of a docstring, without its indentation."""
+RAISED_BY_JOBS = (
+    "    IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.",
+    "    TooManyRejectsError: more records were rejected than `max_rejects` allows; its `report` is that of the run.",
+)
+"""The errors that every command with a job can raise, after those that its own docstring lists."""
+_COMMAND = "__prepcli_command__"
+
+
+class Declaration(NamedTuple):
+    """The declaration of a typed function.
+
+    Attributes:
+        options: a dataclass with a field for each parameter (`prepcli.interface.options.declared`); its docstring is
+            the text of `--help`.
+        work: takes an object of `options`, and calls the function.
+    """
+
+    options: type[Any]
+    work: Callable[[Any], Any]
+
+
+def command(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Make a command of a typed function: its arguments are checked, and messages name them as the caller does.
+
+    Args:
+        name: the name on the command line, such as `download an4`.
+    """
+
+    def made(function: Callable[P, R]) -> Callable[P, R]:
+        parameters = list(_flattened(function))
+        options = _dataclass(function, parameters)
+        hidden = {one.name for one in declared(options) if one.option.only == "command line"}
+        signature = inspect.Signature([one for one in parameters if one.name not in hidden])
+        defaults = {one.name: one.default for one in parameters}
+
+        def work(values: Any) -> R:
+            return cast("Callable[..., R]", function)(**vars(values))
+
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            bound = signature.bind(*args, **kwargs)
+            given = {key: value for key, value in bound.arguments.items() if value is not defaults[key]}
+            with arguments_named_by(partial(argument, options)):
+                values = make_options(options, given)
+                check_together(values)
+                progress = bool(getattr(values, "progress", False))
+                words = [*name.split(), *words_of(values)]
+                with called(words, progress=progress, command=name, options=values):
+                    return work(values)
+
+        call.__signature__ = signature  # type: ignore[attr-defined]
+        setattr(call, _COMMAND, Declaration(options, work))
+        return call
+
+    return made
+
+
+def declaration(function: Callable[..., Any]) -> Declaration:
+    """The declaration of the function of a command."""
+    found: Declaration = getattr(function, _COMMAND)
+    return found
+
+
+def _flattened(function: Callable[..., Any]) -> Iterator[inspect.Parameter]:
+    """The parameters of a function, with those of the `TypedDict` in the place of `**more: Unpack[TypedDict]`."""
+    for one in inspect.signature(function).parameters.values():
+        if one.kind is not one.VAR_KEYWORD:
+            yield one
+            continue
+        for name, annotation in get_type_hints(get_args(one.annotation)[0], include_extras=True).items():
+            default = next(meta.default for meta in get_args(annotation) if isinstance(meta, Option))
+            yield inspect.Parameter(name, one.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _dataclass(function: Callable[..., Any], parameters: list[inspect.Parameter]) -> type[Any]:
+    fields: list[Any] = [
+        (one.name, one.annotation, *([] if one.default is one.empty else [field(default=one.default)]))
+        for one in parameters
+    ]
+    made = make_dataclass(function.__name__, fields, frozen=True, kw_only=True)
+    made.__doc__ = _SECTION.split(inspect.getdoc(function) or "", maxsplit=1)[0]
+    return made
+
+
+def document(function: Callable[..., Any]) -> None:
+    """Complete the docstring of a command's function for Python's `help`: arguments in place of options, and `Args`."""
+    if (function.__doc__ or "").count("\nArgs:\n"):
+        return
+    options = declaration(function).options
+    text = inspect.getdoc(function) or ""
+    description, *sections = _SECTION.split(text)
+    paragraphs = with_arguments(_EXAMPLE.sub("", description), options).split("\n\n")
+    known = [one for one in declared(options) if one.option.only != "command line"]
+    lines = [line for one in known for line in _argument_lines(one, options)]
+    if any(one.name == "max_rejects" for one in known):
+        sections = [_with_errors_of_jobs(one) for one in sections]
+    wrapped = (textwrap.fill(one, _WIDTH) for one in paragraphs)
+    function.__doc__ = "\n\n".join([*wrapped, "\n".join(["Args:", *lines]), *sections])
+
+
+def _with_errors_of_jobs(section: str) -> str:
+    is_short = section.startswith("Raises:") and "IncompleteError:" not in section
+    return "\n".join([section, *RAISED_BY_JOBS]) if is_short else section
+
+
+def with_arguments(text: str, options: type) -> str:
+    """A help text with the names of arguments in the place of options: `num_shards` for `--num-shards (-n)`."""
+    arguments = arguments_of(options)
+
+    def replaced(found: re.Match[str]) -> str:
+        return arguments[found[1]][0].name if found[1] in arguments else found[0]
+
+    text = re.sub(r"(?<![\w-])(--[a-z][a-z0-9-]*)(?: \(-\w\))?", replaced, text)
+    return text.replace("un the same command again", "un the same call again")
+
+
+def _argument_lines(one: Declared, options: type) -> Iterator[str]:
+    text = one.option.help_in_python or with_arguments(one.option.help, options)
+    if one.option.several_paths:
+        text += " Or a list of paths."
+    if one.option.shown_default:
+        text += f" Default: {one.option.shown_default}."
+    yield from textwrap.wrap(f"{one.name}: {text}", _WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 8)

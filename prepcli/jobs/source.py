@@ -1,0 +1,146 @@
+"""The records that a command reads, their division into units, and the loop over the records of a unit."""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from prepcli.engine.publishing.publish import UnitWriter
+from prepcli.engine.run.function import Output
+from prepcli.engine.run.starting import revisions_of
+from prepcli.engine.state.workspace import Workspace
+from prepcli.errors import RecordRejected
+from prepcli.interface.calls import current_call
+from prepcli.interface.options import Paths
+from prepcli.jobs.inputs.named import manifests_of, refuse_one_pass
+from prepcli.jobs.record_job import RecordContents, RecordUnit, even_bounds, units_of
+from prepcli.jobs.records import Records, settings_over
+from prepcli.manifest.parts import KeyFunction
+from prepcli.manifest.record import Record
+from prepcli.planning.arrays import Scratch, Values
+from prepcli.planning.split import Indices, by_seconds, in_order, seconds_of
+from prepcli.storage.input_files import refuse_swapped
+from prepcli.storage.paths import AnyPath
+
+
+class Source:
+    """The manifests, or the containers of a data set, that the current command reads.
+
+    Attributes:
+        manifests: their paths.
+        audio_base_dir: the folder from which relative audio paths start; None: from the folder of their manifest.
+    """
+
+    def __init__(self, manifest: Paths, output: Output) -> None:
+        """`manifest` is what the user has named.
+
+        Raises:
+            UsageError: MANIFEST and OUT are swapped, or a manifest cannot be found.
+        """
+        asked, named = current_call().options, str(manifest)
+        refuse_swapped(named, output.path)
+        self.manifests = manifests_of(named, asked, partial(revisions_of, output.workspace, output.engine))
+        self.audio_base_dir: AnyPath | None = asked.audio_base_dir
+        self._num_workers = output.engine.num_workers
+
+    def read(
+        self,
+        workspace: Workspace,
+        keys: Mapping[str, KeyFunction] | None = None,
+        looks_for: Callable[[bytes], bool] | None = None,
+    ) -> Records:
+        """Index the manifests; `keys` and `looks_for` as in `prepcli.manifest.index.index_manifests`.
+
+        Raises:
+            UsageError: as by `Records`, or the records must be shuffled and a container can only be read in order.
+        """
+        if getattr(current_call().options, "shuffle", False):
+            refuse_one_pass(self.manifests)
+        return Records(
+            self.manifests,
+            self.audio_base_dir,
+            keys=keys,
+            looks_for=looks_for,
+            workspace=workspace,
+            num_workers=self._num_workers,
+        )
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The options that shape the output, and the folders of the audio."""
+        return settings_over(self.manifests, self.audio_base_dir, current_call().options)
+
+    def layout(self, records: Records, make: Callable[[Scratch], Values], *more: object) -> Values:
+        """The values of the plan: one rank calls `make` for all ranks (see `Records.layout`).
+
+        `more`: everything else on which the values depend, besides the records and the settings.
+        """
+        return records.layout([current_call().command, self.settings, *more], make)
+
+    def shards(
+        self, records: Records, size: int, seed: int | None, more: Callable[[Scratch], Values] = lambda _: {}
+    ) -> tuple[list[RecordUnit], Indices, dict[str, Any]]:
+        """Divide the records into units of nearly equal numbers of records, each with at most `size` records.
+
+        The records are shuffled with `seed`; None keeps the order of the input.
+
+        Returns:
+            The units; the numbers of all records in the order of the units; and the result of `more`, which makes
+            further values of the plan.
+        """
+        bounds = even_bounds(len(records), size)
+
+        def make(scratch: Scratch) -> Values:
+            order = in_order(len(records), seed, scratch)
+            return {"order": order, "seconds": seconds_of(records.index.duration, order, bounds), **more(scratch)}
+
+        values = dict(self.layout(records, make))
+        order, seconds = values.pop("order"), values.pop("seconds")
+        return units_of("shard", bounds.tolist(), seconds.tolist(), make=RecordUnit), order, values
+
+
+def blocks(records: Records, seconds: float, num_records: int) -> list[RecordUnit]:
+    """Divide the records, in their order, into units of about `seconds` of audio and `num_records` of mean duration."""
+    duration = records.index.duration
+    if not len(records):
+        return []
+    bounds = by_seconds(duration, min(seconds, num_records * float(duration.mean())))
+    costs = np.add.reduceat(duration, bounds[:-1])
+    return units_of("records", bounds.tolist(), costs.tolist(), make=RecordUnit)
+
+
+class Item:
+    """A record of a unit: its `with` block writes it completely, or not at all.
+
+    If the block raises `RecordRejected`, the record is a reject; else it is counted with `seconds` of audio.
+    """
+
+    __slots__ = ("_records", "_writer", "number", "record", "seconds")
+
+    def __init__(self, records: Records, writer: UnitWriter, number: int, record: Record) -> None:
+        self._records, self._writer = records, writer
+        self.number, self.record, self.seconds = number, record, record.duration
+
+    def __enter__(self) -> "Item":
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
+        writer = self._writer
+        if error is None:
+            writer.records_out += 1
+            writer.seconds += self.seconds
+        elif isinstance(error, RecordRejected):
+            line, origin = self._records.original(self.number)
+            writer.reject(line, error, origin)
+        else:
+            return False
+        writer.advance(1, self._records.index.duration.item(self.number))
+        return True
+
+
+def items(contents: RecordContents, unit: RecordUnit, writer: UnitWriter) -> Iterator[Item]:
+    """Yield the records of a unit in its order; the loop enters each: `with item:`."""
+    records = contents.records
+    for number in records.reading_ahead(contents.numbers(unit)):
+        yield Item(records, writer, number, records.record(number))
