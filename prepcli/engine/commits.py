@@ -11,7 +11,6 @@ import os
 import shlex
 import shutil
 import time
-import uuid
 from collections.abc import Collection, Iterable, Iterator
 from copy import copy
 from itertools import chain
@@ -31,7 +30,7 @@ from prepcli.engine.section import SECTION_FILE, update_section
 from prepcli.engine.state.in_the_way import refuse_names_that_are_one
 from prepcli.engine.state.plan import FINISH_UNIT, StoredPlan
 from prepcli.engine.state.stored_units import has_units, read_units
-from prepcli.engine.state.workspace import Workspace, children_of, flush_folders, read_document, write_json
+from prepcli.engine.state.workspace import Workspace, children_of, draft_of, flush_folders, read_document, write_json
 from prepcli.errors import PrepcliError, UsageError, naming, same_command
 from prepcli.interface.calls import command_line
 from prepcli.storage.paths import StorePath, relative
@@ -204,7 +203,7 @@ def _discard_runs(
 
 def _write(workspace: Workspace, ledger: Ledger, lock: Lock) -> None:
     path = workspace.ledger_file
-    draft = path.with_name(f".{path.name}~{uuid.uuid4().hex}")
+    draft = draft_of(path)
     write_json(draft, ledger)
     lock.check()
     os.replace(draft, path)

@@ -13,10 +13,16 @@ from pathlib import Path
 
 from prepcli.errors import PrepcliError, naming, same_command
 from prepcli.interface.calls import tell
-from prepcli.processes.owner import EMPTY_SECONDS, Owner, clock_of, last_change, new_rank_id, touching
+from prepcli.processes.owner import Owner, clock_of, last_change, new_rank_id, touching
 
 TOUCH_SECONDS = 10.0
 """Seconds between two signs that the holder is alive."""
+EMPTY_SECONDS = 15.0
+"""Seconds after which a lock that is still empty counts as left by a process that was killed.
+
+A process writes its name into a new lock at once, and other machines see the name some seconds later. A mistake only
+repeats work.
+"""
 SILENCE_SECONDS = 120.0
 """Seconds without a sign after which the holder, a process of another machine, counts as dead."""
 NOTE_SECONDS = 5.0

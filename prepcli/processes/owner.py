@@ -39,12 +39,6 @@ DELETE_SECONDS = 3600.0
 
 Machines rarely stand still for so long (a virtual machine that is moved, a file server that fails over).
 """
-EMPTY_SECONDS = 15.0
-"""Seconds after which a lock that is still empty counts as left by a process that was killed.
-
-A process writes its name into a new lock at once, and other machines see the name some seconds later. A mistake only
-repeats work.
-"""
 
 
 class Owner(NamedTuple):

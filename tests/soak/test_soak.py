@@ -10,12 +10,6 @@ from tests.soak.__main__ import run
 pytestmark = pytest.mark.slow
 
 
-def test_five_kills(draw: random.Random, tmp_path: Path) -> None:
-    found = run(5, ["tarred", "shar"], draw.randrange(1 << 32), tmp_path)
-    assert {job: one.faults for job, one in found.items()} == {"tarred": [], "shar": []}
-    assert sum(one.num_kills for one in found.values()) == 5
-
-
 @pytest.mark.parametrize("job", ["tarred", "wenet", "score", "codes"])
 def test_twenty_kills_of_jobs_with_unit_folders(job: str, draw: random.Random, tmp_path: Path) -> None:
     found = run(20, [job], draw.randrange(1 << 32), tmp_path)

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -39,6 +40,11 @@ CLEARED_FOLDERS = ("done", "progress", "tmp", "rejects", "parts", "crashes", UNI
 """The folders that `--overwrite` removes in OUT.prepcli (`prepcli.engine.state.stock`)."""
 _MAX_LINKS = 40
 """Number of links after which Linux refuses a path."""
+_MAX_BEGINNING = 160
+"""Number of bytes of a file's name in the name of its draft, which file systems limit to 255."""
+_DRAFT = re.compile(r"\.[^~]*~-[0-9a-f]{16}-\d+-\d+~[0-9a-f]{8}")
+_swept: set[Path] = set()
+"""The folders from which this process has removed drafts."""
 
 
 class Workspace:
@@ -362,6 +368,25 @@ def flush_folders(folders: Iterable[Path]) -> None:
             os.close(descriptor)
 
 
+def draft_of(path: Path, folder: Path | None = None) -> Path:
+    """A new name for a draft of a file, which tells the process that writes it; `folder`: by default that of `path`."""
+    # Not by `tempfile`, whose files only their owner may read.
+    beginning = os.fsdecode(os.fsencode(path.name)[:_MAX_BEGINNING])
+    return (folder or path.parent) / f".{beginning}~{Owner.of_this_process('')}~{uuid.uuid4().hex[:8]}"
+
+
+def _remove_drafts(folder: Path) -> None:
+    """Remove the drafts that processes of this machine have left in a folder, and have ended; once in a process."""
+    if folder in _swept:
+        return
+    _swept.add(folder)
+    for entry in children_of(folder):
+        owner = owner_of(entry) if _DRAFT.fullmatch(entry.name) else None
+        if owner is not None and owner.is_gone:
+            with contextlib.suppress(OSError):
+                entry.unlink()
+
+
 @contextlib.contextmanager
 def atomic_file(path: Path, durable: bool = True, folder: Path | None = None) -> Iterator[BinaryIO]:
     """Write a file so that readers of `path` see the old or the new content; if `durable`, even after a power failure.
@@ -369,8 +394,9 @@ def atomic_file(path: Path, durable: bool = True, folder: Path | None = None) ->
     Yields the draft, which replaces `path` at the end of the context. If the context ends with an exception, the old
     content stays. `folder`: the folder of the draft; by default the folder of `path`.
     """
-    # Not by `tempfile`, whose files only their owner may read.
-    draft = (folder or path.parent) / f".{path.name}~{uuid.uuid4().hex}"
+    draft = draft_of(path, folder)
+    if durable and folder is None:
+        _remove_drafts(path.parent)
     try:
         with naming(path):
             with draft.open("xb") as file:
