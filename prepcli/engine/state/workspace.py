@@ -369,7 +369,7 @@ def flush_folders(folders: Iterable[Path]) -> None:
 
 
 def draft_of(path: Path, folder: Path | None = None) -> Path:
-    """A new name for a draft of a file, which tells the process that writes it; `folder`: by default that of `path`."""
+    """A new name for a draft of a file, with the process that writes it; `folder`: by default that of `path`."""
     # Not by `tempfile`, whose files only their owner may read.
     beginning = os.fsdecode(os.fsencode(path.name)[:_MAX_BEGINNING])
     return (folder or path.parent) / f".{beginning}~{Owner.of_this_process('')}~{uuid.uuid4().hex[:8]}"
