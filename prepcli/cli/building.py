@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
-from typer.models import TyperPath
 
 from prepcli.errors import IncompleteError, TooManyRejectsError, arguments_named_by
 from prepcli.interface.arguments import argument
@@ -120,18 +119,26 @@ def build_command(
     return command
 
 
-class _PathOrAddress(TyperPath):
-    """The type of a path or an address on the command line. The existence of an address is not checked here.
+def _path_or_address(must_exist: str | None) -> Callable[[str], str]:
+    """The parser of a path that may be an address, whose existence is not checked here.
 
     An address is not converted to `Path`, which would change its key. An address of an unsupported scheme is passed on,
     and refused later.
     """
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """See `TyperPath.convert`."""
+    def path(value: str) -> str:
         if is_address(value) and value.partition("://")[2]:  # an address without a bucket is refused later
             return str(parse_address(value))
-        return value if other_scheme(value) else super().convert(value, param, ctx)
+        if must_exist is None or other_scheme(value):
+            return value
+        kind = "Directory" if must_exist == "folder" else "File"
+        if not os.path.exists(value):
+            raise typer.BadParameter(f"{kind} '{value}' does not exist.")
+        if os.path.isdir(value) != (must_exist == "folder"):
+            raise typer.BadParameter(f"{kind} '{value}' is a {'file' if must_exist == 'folder' else 'directory'}.")
+        return value
+
+    return path
 
 
 def _run(words: Sequence[str], options: Any, function: Callable[[], Callable[[Any], Any]]) -> None:
@@ -197,7 +204,8 @@ def _parameter(one: Declared) -> inspect.Parameter:
         kind = {"exists": True, "dir_okay": one.option.must_exist == "folder"}
         kind["file_okay"] = one.option.must_exist == "file"
     if one.type is Path and one.option.takes_address:
-        settings["click_type"] = _PathOrAddress(path_type=Path, **kind)
+        settings["parser"] = _path_or_address(one.option.must_exist)
+        settings["metavar"] = one.option.metavar or ("<directory>" if one.option.must_exist == "folder" else "<path>")
     else:
         settings |= kind
     declare = typer.Argument(**settings) if one.option.is_argument else typer.Option(*one.names, **settings)
