@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from prepcli.commands.estimate_bins.durations import BinsReport as BinsReport
     from prepcli.commands.estimate_bins.tokens import TokenBinsReport as TokenBinsReport
     from prepcli.commands.estimate_bins.two_d import Bins2dReport as Bins2dReport
+    from prepcli.commands.exports.wenet.command import manifest_to_wenet as manifest_to_wenet
     from prepcli.commands.filter.report import FilterReport as FilterReport
     from prepcli.commands.find_duplicates.report import DuplicatesReport as DuplicatesReport
     from prepcli.commands.index.command import IndexReport as IndexReport
@@ -2528,112 +2529,6 @@ def manifest_to_tarred(
         '/.../tarred/sharded_manifests/manifest__OP_0..3_CL_.json'
     """
     return call("manifest_to_tarred", locals())
-
-
-def manifest_to_wenet(
-    manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
-    out: str | PathLike[str],
-    *,
-    shard_size: int = 1000,
-    audio_base_dir: str | PathLike[str] | None = None,
-    raw: bool = False,
-    prefix: str = "shards",
-    force_codec: Literal["flac", "wav"] | None = None,
-    relative_to: str | PathLike[str] | None = None,
-    shuffle: bool = False,
-    shuffle_seed: int = 0,
-    target_sample_rate: int | None = None,
-    channel: str | None = None,
-    check_audio: bool = False,
-    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
-    split: str | None = None,
-    audio_column: str | None = None,
-    text_column: str | None = None,
-    speaker_column: str | None = None,
-    lang_column: str | None = None,
-    id_column: str | None = None,
-    name_encoding: Literal[
-        "cp437",
-        "cp850",
-        "cp852",
-        "cp866",
-        "cp932",
-        "cp949",
-        "cp1250",
-        "cp1251",
-        "cp1252",
-        "gb18030",
-        "big5",
-        "euc_jp",
-        "koi8_r",
-    ]
-    | None = None,
-    dry_run: bool = False,
-    num_workers: int | None = None,
-    max_rejects: float = 0.05,
-    overwrite: bool = False,
-    retry_rejects: bool = False,
-    rank: int | None = None,
-    world_size: int | None = None,
-    progress: bool = False,
-    launch_id: str | None = None,
-    no_steal: bool = False,
-    verify_inputs: bool = False,
-    work_dir: str | PathLike[str] | None = None,
-) -> "Report":
-    """Turn NeMo manifests into shards for WeNet, or with raw into a data list.
-
-    Writes OUT/shards_{000000000}.tar and OUT/shards.list, which is what data_type: shard reads; with raw
-    OUT/data.list, for data_type: raw. Keys are made from the names of the files and are unique. Files that need no
-    change are copied byte for byte; segments are cut exactly. A record needs audio, but its text may be empty.
-
-    Run the same call again to continue after an interruption.
-
-    Args:
-        manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
-            separated by commas, or a brace pattern. Or a list of paths.
-        out: Directory for the shards and lists.
-        shard_size: Maximum number of records per shard.
-        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
-        raw: Write only OUT/data.list, which names the audio files where they are.
-        prefix: First part of the names of the shards.
-        force_codec: Encode audio to this format. Default: unchanged.
-        relative_to: Folder that paths in the list start from. Default: none, paths are absolute.
-        shuffle: Shuffle records over all shards.
-        shuffle_seed: Seed of shuffle.
-        target_sample_rate: Resample to this rate (Hz). Default: unchanged.
-        channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
-            field channel, or mix, the mean of all. Default: as the readers of the output need it, see
-            docs/formats.md.
-        check_audio: Decode copied files as well, to find damage.
-        input_format: Kind of the input. Default: by its content.
-        split: Split of a data set with several, such as train. Default: its only one.
-        audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
-        text_column: Column or field with the text. Default: by its name: text, sentence, ....
-        speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
-        lang_column: Column or field with the language. Default: by its name: lang, ....
-        id_column: Column or field with the id. Default: by its name: id, ....
-        name_encoding: Encoding of names in a zip or tar, if not UTF-8. Default: cp437 in a zip.
-        work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
-            ranks share. Default: the current folder.
-
-    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
-
-    Returns:
-        The report of the run; `outputs["data_list"]` is the list to train with.
-
-    Raises:
-        UsageError: options that do not go together, or inputs that cannot be read.
-
-    Examples:
-        >>> import prepcli
-        >>> report = prepcli.manifest_to_wenet("manifest.json", "wenet", shard_size=16)
-        >>> report.records_out
-        48
-        >>> report.outputs["data_list"]
-        '/.../wenet/shards.list'
-    """
-    return call("manifest_to_wenet", locals())
 
 
 def prepare_texts(

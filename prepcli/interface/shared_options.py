@@ -126,6 +126,17 @@ WorkDir = Annotated[
         order=2,
     ),
 ]
+WorkFolder = Annotated[
+    PathText | None,
+    Option(
+        "For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all ranks "
+        "share.",
+        shown_default="the current folder",
+        metavar="DIR",
+        shapes_output=False,
+        order=2,
+    ),
+]
 Channel = Annotated[
     str | None,
     Option(
@@ -141,7 +152,8 @@ ForceCodec = Annotated[
     Literal["flac", "wav", "opus", "mp3"] | None, Option("Encode audio to this format.", shown_default="unchanged")
 ]
 CheckAudio = Annotated[
-    bool, Option("Decode copied files as well, to find damage.", names=("--check-audio/--no-check-audio",))
+    bool,
+    Option("Decode copied files as well, to find damage.", names=("--check-audio/--no-check-audio",), default=False),
 ]
 Json = Annotated[
     bool,

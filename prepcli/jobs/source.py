@@ -113,14 +113,23 @@ def blocks(records: Records, seconds: float, num_records: int) -> list[RecordUni
 class Item:
     """A record of a unit: its `with` block writes it completely, or not at all.
 
-    If the block raises `RecordRejected`, the record is a reject; else it is counted with `seconds` of audio.
+    If the block raises `RecordRejected`, the record is a reject; else it is counted with `seconds` of audio, by default
+    those of the record.
     """
 
-    __slots__ = ("_records", "_writer", "number", "record", "seconds")
+    __slots__ = ("_record", "_records", "_writer", "number", "seconds")
 
-    def __init__(self, records: Records, writer: UnitWriter, number: int, record: Record) -> None:
+    def __init__(self, records: Records, writer: UnitWriter, number: int) -> None:
         self._records, self._writer = records, writer
-        self.number, self.record, self.seconds = number, record, record.duration
+        self._record: Record | None = None
+        self.number, self.seconds = number, records.index.duration.item(number)
+
+    @property
+    def record(self) -> Record:
+        """The record; raises `RecordRejected` if its line cannot be read after all."""
+        if self._record is None:
+            self._record = self._records.record(self.number)
+        return self._record
 
     def __enter__(self) -> "Item":
         return self
@@ -143,4 +152,4 @@ def items(contents: RecordContents, unit: RecordUnit, writer: UnitWriter) -> Ite
     """Yield the records of a unit in its order; the loop enters each: `with item:`."""
     records = contents.records
     for number in records.reading_ahead(contents.numbers(unit)):
-        yield Item(records, writer, number, records.record(number))
+        yield Item(records, writer, number)

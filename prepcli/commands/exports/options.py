@@ -1,10 +1,11 @@
 """The options that exports share."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, TypedDict
 
 from prepcli.audio.channels import chosen_channel
 from prepcli.audio.limits import check_target_rate
+from prepcli.engine.run.options import RecordArguments
 from prepcli.interface.options import Option
 from prepcli.interface.shared_options import AudioBaseDir, Channel, CheckAudio, SetInput, TargetRate
 
@@ -70,3 +71,23 @@ class ShardOptions(AudioOptions):
     def seed(self) -> int | None:
         """The value of `--shuffle-seed` with `--shuffle`, else None."""
         return self.shuffle_seed if self.shuffle else None
+
+
+class _Audio(TypedDict, total=False):
+    channel: Channel
+    check_audio: CheckAudio
+
+
+class _Shuffling(TypedDict, total=False):
+    shuffle: Annotated[
+        bool, Option("Shuffle records over all shards.", names=("--shuffle/--no-shuffle",), default=False)
+    ]
+    shuffle_seed: Annotated[int, Option("Seed of --shuffle.", needs="shuffle", default=0)]
+
+
+class AudioArguments(_Audio, RecordArguments, total=False):
+    """The options of exports that store audio."""
+
+
+class ShardArguments(_Shuffling, AudioArguments, total=False):
+    """The options of shards with audio."""
