@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from prepcli.commands.exports.wenet.command import manifest_to_wenet as manifest_to_wenet
     from prepcli.commands.filter.report import FilterReport as FilterReport
     from prepcli.commands.find_duplicates.report import DuplicatesReport as DuplicatesReport
+    from prepcli.commands.fix_durations.command import fix_durations as fix_durations
     from prepcli.commands.index.command import IndexReport as IndexReport
     from prepcli.commands.inspect.report import Inspection as Inspection
     from prepcli.commands.score.command import score as score
@@ -1808,55 +1809,6 @@ def find_duplicates(
         [('text', 6), ('speaker', 1)]
     """
     return call("find_duplicates", locals())
-
-
-def fix_durations(
-    manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
-    out: str | PathLike[str],
-    *,
-    audio_base_dir: str | PathLike[str] | None = None,
-    dry_run: bool = False,
-    num_workers: int | None = None,
-    max_rejects: float = 0.05,
-    overwrite: bool = False,
-    retry_rejects: bool = False,
-    rank: int | None = None,
-    world_size: int | None = None,
-    progress: bool = False,
-    launch_id: str | None = None,
-    no_steal: bool = False,
-    verify_inputs: bool = False,
-) -> "Report":
-    """Measure the durations of a manifest again, and change nothing else.
-
-    Every other field keeps its text byte for byte, and a record whose duration is right keeps its whole line. A
-    record with an offset is a segment: its duration changes only if it is missing, or reaches beyond the end of the
-    file. The summary says how many durations differed by more than 20 ms, and by how much. Audio that cannot be
-    read is a reject.
-
-    Run the same call again to continue after an interruption.
-
-    Args:
-        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern. Or a list of paths.
-        out: Manifest to write.
-        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
-
-    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
-
-    Returns:
-        The report of the run; `outputs["manifest"]` is the manifest, `details["more_than_20_ms"]` the number of
-        durations that were wrong by more than 20 ms.
-
-    Raises:
-        UsageError: options that do not go together, or a manifest that cannot be read.
-
-    Examples:
-        >>> import prepcli
-        >>> report = prepcli.fix_durations("manifest.json", "fixed.json")
-        >>> report.records_out, report.details["more_than_20_ms"]
-        (48, 0)
-    """
-    return call("fix_durations", locals())
 
 
 def index(

@@ -99,7 +99,7 @@ TASKS: dict[str, tuple[Command, ...]] = {
             module="lhotse",
         ),
         _command("make-manifest", "Make a manifest of your own audio"),
-        _command("fix-durations", "Measure the durations of a manifest again"),
+        _command("fix-durations", "Measure the durations of a manifest again", module="command", is_typed=True),
         _command("prepare-texts", "Make records of text alone, for a TTS model"),
     ),
     "Select records of manifests": (
