@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from prepcli.commands.inspect.report import Inspection as Inspection
     from prepcli.commands.score.command import score as score
     from prepcli.commands.split.report import SplitReport as SplitReport
+    from prepcli.commands.status.command import status as status
     from prepcli.commands.verify.report import VerifyReport as VerifyReport
     from prepcli.engine.run.report import Report as Report
     from prepcli.engine.run.status import Status as Status
@@ -2765,41 +2766,6 @@ def split(
         [('train', 36, 6), ('test', 12, 2)]
     """
     return call("split", locals())
-
-
-def status(
-    out: str | PathLike[str] | Sequence[str | PathLike[str]],
-    *,
-    clean: bool = False,
-    work_dir: str | PathLike[str] | None = None,
-) -> "Statuses":
-    """Show the progress of runs: done, missing, rejects, rate, time left, slowest rank, and how to continue.
-
-    Several outputs are shown as one table, followed by those that have stopped. Reads only the files in
-    OUT.prepcli/, so it works while ranks run, also on other machines. With --watch, the exit code is 4 if a run has
-    stopped before its end; if the output is not a terminal, a line is printed only when something has changed.
-
-    Args:
-        out: Output directories of other commands.
-        clean: Remove the folders of unfinished runs that the output does not need: all, or all but the newest if no
-            run has finished. A run that is at work stays.
-        work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
-            ranks share. Default: the current folder.
-
-    Returns:
-        A list with the state of each run. An output has several runs if later runs have added to it. If several outputs
-        are given, those without a run have the state `not_started`.
-
-    Raises:
-        UsageError: no output is given; or one is given, and no run of prepcli has written to it.
-
-    Examples:
-        >>> import prepcli
-        >>> report = prepcli.manifest_to_tarred("manifest.json", "watched", num_shards=2)
-        >>> [(run.out, run.state, run.records_out) for run in prepcli.status("watched")]
-        [('watched', 'finished', 48)]
-    """
-    return call("status", locals())
 
 
 def verify(

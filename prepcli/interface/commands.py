@@ -172,9 +172,9 @@ TASKS: dict[str, tuple[Command, ...]] = {
             "status",
             "Show how far commands are, and how to continue them",
             "engine.run.status.Statuses",
-            options="ShowStatus",
             items="engine.run.status.Status",
             module="command",
+            is_typed=True,
         ),
         _command(
             "verify",
