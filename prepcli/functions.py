@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from prepcli.commands.filter.report import FilterReport as FilterReport
     from prepcli.commands.find_duplicates.report import DuplicatesReport as DuplicatesReport
     from prepcli.commands.index.command import IndexReport as IndexReport
+    from prepcli.commands.inspect.command import inspect as inspect
     from prepcli.commands.inspect.report import Inspection as Inspection
     from prepcli.commands.score.command import score as score
     from prepcli.commands.split.report import SplitReport as SplitReport
     from prepcli.commands.status.command import status as status
+    from prepcli.commands.verify.command import verify as verify
     from prepcli.commands.verify.report import VerifyReport as VerifyReport
     from prepcli.engine.run.report import Report as Report
     from prepcli.engine.run.status import Status as Status
@@ -1916,50 +1918,6 @@ def index(
     return call("index", locals())
 
 
-def inspect(
-    path: str | PathLike[str] | Sequence[str | PathLike[str]],
-    *,
-    audio_base_dir: str | PathLike[str] | None = None,
-    record: int | None = None,
-    html: str | PathLike[str] | None = None,
-    csv: str | PathLike[str] | None = None,
-    progress: bool = False,
-    num_audio_files: int = 100,
-    num_workers: int | None = None,
-) -> "Inspection":
-    """Show what a file or directory is and what it contains: records, hours, rates, codecs, speakers, lengths.
-
-    Reads every line once, and the headers of a sample of the audio files. Nothing is changed. Nothing is decoded,
-    except a few records for the page of html.
-
-    Args:
-        path: One or more manifests (in any form that estimate-bins takes), a tarred set, a Shar or codes directory,
-            cuts, tars, an export, OUT.prepcli, rejects.jsonl, or an audio file. Or a list of paths.
-        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
-        record: Show only this record (from 0) and the header of its audio. In a set with indexes it is found
-            without reading the rest.
-        html: Write a page with plots, and some audio to listen to; open it in a browser.
-        csv: Write the records and hours of each speaker in each language.
-        progress: Show a progress bar and notes on stderr.
-        num_audio_files: Number of audio files whose headers are read, evenly spread over the records.
-        num_workers: Number of local worker processes. Default: available CPU cores.
-
-    Returns:
-        The facts that were found; durations in seconds, rates in Hz.
-
-    Raises:
-        UsageError: the path does not exist, is of an unknown kind, or is damaged.
-        IncompleteError: a worker process was killed.
-
-    Examples:
-        >>> import prepcli
-        >>> found = prepcli.inspect("manifest.json")
-        >>> found.kind, found.records, found.speakers
-        ('manifest', 48, 8)
-    """
-    return call("inspect", locals())
-
-
 def make_manifest(
     source: str | PathLike[str],
     out: str | PathLike[str],
@@ -2766,47 +2724,6 @@ def split(
         [('train', 36, 6), ('test', 12, 2)]
     """
     return call("split", locals())
-
-
-def verify(
-    out: str | PathLike[str],
-    *,
-    audio_base_dir: str | PathLike[str] | None = None,
-    quick: bool = False,
-    num_workers: int | None = None,
-    progress: bool = False,
-    work_dir: str | PathLike[str] | None = None,
-) -> "VerifyReport":
-    """Check a data set: every shard readable and decodable, manifests and tars aligned, bytes as published.
-
-    Reads and decodes everything. In manifests, also those of extend-context-audio, every line is checked: its audio
-    and its context must exist and be long enough, and the context must be of the same voice; there only the headers
-    of audio are read. Problems are listed, and the exit code is 1. A set without a record is a problem as well.
-
-    Args:
-        out: Directory of a tarred or Shar data set, of an export or of manifests; or a manifest.
-        audio_base_dir: Base folder of relative audio paths in manifests. Default: that of the run, else the
-            manifest's folder.
-        quick: Compare only names, sizes and ETags (object stores) with what was published; no file is read.
-        num_workers: Number of local worker processes. Default: available CPU cores.
-        progress: Show a progress bar and notes on stderr.
-        work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
-            ranks share. Default: the current folder.
-
-    Returns:
-        The counts of the checked data. If nothing is wrong, `problems` is empty and `status` is `ok`.
-
-    Raises:
-        UsageError: the directory holds no data set.
-        IncompleteError: a worker process was killed.
-
-    Examples:
-        >>> import prepcli
-        >>> report = prepcli.manifest_to_tarred("manifest.json", "verified", num_shards=2)
-        >>> prepcli.verify("verified").problems
-        []
-    """
-    return call("verify", locals())
 
 
 in_full(

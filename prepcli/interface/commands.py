@@ -167,6 +167,7 @@ TASKS: dict[str, tuple[Command, ...]] = {
             "Show what a file or a set holds, with examples",
             "commands.inspect.report.Inspection",
             module="command",
+            is_typed=True,
         ),
         _command(
             "status",
@@ -181,6 +182,7 @@ TASKS: dict[str, tuple[Command, ...]] = {
             "Check that a set is complete and readable",
             "commands.verify.report.VerifyReport",
             module="command",
+            is_typed=True,
         ),
     ),
 }
