@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from prepcli.commands.estimate_bins.two_d import Bins2dReport as Bins2dReport
     from prepcli.commands.filter.report import FilterReport as FilterReport
     from prepcli.commands.find_duplicates.report import DuplicatesReport as DuplicatesReport
-    from prepcli.commands.index.command import IndexReport as IndexReport
+    from prepcli.commands.index.command import index as index
+    from prepcli.commands.index.report import IndexReport as IndexReport
     from prepcli.commands.inspect.command import inspect as inspect
     from prepcli.commands.inspect.report import Inspection as Inspection
     from prepcli.commands.score.command import score as score
@@ -1859,63 +1860,6 @@ def fix_durations(
         (48, 0)
     """
     return call("fix_durations", locals())
-
-
-def index(
-    paths: str | PathLike[str] | Sequence[str | PathLike[str]],
-    *,
-    check: bool = False,
-    rebase: bool = False,
-    indexes_root: str | PathLike[str] | None = None,
-    index_beside: bool = False,
-    pack: str | PathLike[str] | None = None,
-    dry_run: bool = False,
-    overwrite: bool = False,
-    num_workers: int | None = None,
-    rank: int | None = None,
-    world_size: int | None = None,
-    progress: bool = False,
-) -> "IndexReport":
-    """Write indexes (.idx) for data sets that exist, with which lhotse 2 and NeMo after 3.0 resume in mid-epoch.
-
-    Indexes of tars and manifests are written beside them; those of a Lhotse Shar set into the folder index/ of the
-    set, because beside the shards lhotse 1.33 and NeMo 3.0 would read them as data. Only line ends and tar headers
-    are read. Indexes that fit their data are kept, so a run that was stopped continues; several ranks share the
-    files.
-
-    Readers do not notice an index of an older version of its data, and read wrong bytes: check compares all of
-    them.
-
-    Args:
-        paths: Tarred sets, Shar sets, JSONL files, tars, or an input_cfg (YAML).
-        check: Compare the indexes with their data, and write nothing. Problems: exit code 1.
-        rebase: Rename the indexes of a Shar set that was moved or copied. Reads no data.
-        indexes_root: Write all indexes below this folder, each under the absolute path of its data.
-        index_beside: Write the indexes of Shar sets beside the data too.
-        pack: Also write one file with all indexes, and beside it the YAML it belongs to. Needs lhotse 2.
-        dry_run: List what would be written, and write nothing.
-        overwrite: Write all indexes again.
-        num_workers: Number of local worker processes. Default: available CPU cores.
-        rank: Rank of this process, from 0. Default: from the launcher.
-        world_size: Number of ranks. Default: from the launcher.
-        progress: Show a progress bar and notes on stderr.
-
-    Returns:
-        The written indexes and the problems; `configs` has the YAML for each set.
-
-    Raises:
-        UsageError: a path cannot be indexed.
-        IncompleteError: a worker process was killed; the same call continues.
-
-    Examples:
-        >>> import prepcli
-        >>> report = prepcli.manifest_to_tarred("manifest.json", "unindexed", num_shards=2, index=False)
-        >>> prepcli.index("unindexed").written
-        4
-        >>> prepcli.index("unindexed", check=True).status
-        'ok'
-    """
-    return call("index", locals())
 
 
 def make_manifest(

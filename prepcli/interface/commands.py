@@ -157,8 +157,9 @@ TASKS: dict[str, tuple[Command, ...]] = {
         _command(
             "index",
             "Index sets that exist, to resume in mid-epoch",
-            "commands.index.command.IndexReport",
+            "commands.index.report.IndexReport",
             module="command",
+            is_typed=True,
         ),
     ),
     "Look and check": (

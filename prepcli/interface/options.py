@@ -21,9 +21,14 @@ Paths = PathText | Sequence[PathText]
 """One or several paths as Python callers give them."""
 
 
+def texts_of(paths: Paths) -> tuple[str, ...]:
+    """The values of an option with several, in the function of a command, which gets them as a tuple."""
+    return tuple(str(one) for one in ([paths] if isinstance(paths, (str, PathLike)) else paths))
+
+
 def paths_of(paths: Paths) -> tuple[AnyPath, ...]:
     """The paths of an option with several, in the function of a command, which gets them as a tuple."""
-    return tuple(path_of(str(one)) for one in ([paths] if isinstance(paths, (str, PathLike)) else paths))
+    return tuple(map(path_of, texts_of(paths)))
 
 
 @dataclass(frozen=True)
