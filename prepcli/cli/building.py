@@ -17,6 +17,7 @@ import typer
 from prepcli.errors import IncompleteError, TooManyRejectsError, arguments_named_by
 from prepcli.interface.arguments import argument
 from prepcli.interface.calls import called
+from prepcli.interface.command import declaration
 from prepcli.interface.options import Declared, declared, words_of
 from prepcli.interface.printing import aligned, as_text, encodable
 from prepcli.interface.values import Options, check_together, from_command_line
@@ -24,7 +25,6 @@ from prepcli.processes.workers import CALLED_FROM_PYTHON, is_own_rank
 from prepcli.storage.addresses import is_address, other_scheme, parse_address
 
 if TYPE_CHECKING:
-    from prepcli.commands.status.options import ShowStatus
     from prepcli.engine.run.status import Status
 
 
@@ -65,7 +65,7 @@ def print_json(document: Any) -> None:
     typer.echo(text.decode())
 
 
-def _watch(options: "ShowStatus", found: "Sequence[Status]") -> int:
+def _watch(options: Any, found: "Sequence[Status]") -> int:
     """Print the states of runs until none is active or waiting. The exit code is 0 if all are finished, else 4."""
     from prepcli.commands.status.command import status
     from prepcli.engine.run.status import HEAD, NUM_WORDS, overview, row
@@ -89,7 +89,7 @@ def _watch(options: "ShowStatus", found: "Sequence[Status]") -> int:
         if not any(one.state in ("planning", "running", "finishing", "not_started") for one in found):
             return 0 if all(one.state == "finished" for one in found) else 4
         time.sleep(options.every)
-        found = status(options)
+        found = declaration(status).work(options)
 
 
 def build_command(

@@ -163,8 +163,9 @@ TASKS: dict[str, tuple[Command, ...]] = {
         _command(
             "index",
             "Index sets that exist, to resume in mid-epoch",
-            "commands.index.command.IndexReport",
+            "commands.index.report.IndexReport",
             module="command",
+            is_typed=True,
         ),
     ),
     "Look and check": (
@@ -173,20 +174,22 @@ TASKS: dict[str, tuple[Command, ...]] = {
             "Show what a file or a set holds, with examples",
             "commands.inspect.report.Inspection",
             module="command",
+            is_typed=True,
         ),
         _command(
             "status",
             "Show how far commands are, and how to continue them",
             "engine.run.status.Statuses",
-            options="ShowStatus",
             items="engine.run.status.Status",
             module="command",
+            is_typed=True,
         ),
         _command(
             "verify",
             "Check that a set is complete and readable",
             "commands.verify.report.VerifyReport",
             module="command",
+            is_typed=True,
         ),
     ),
 }
