@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from prepcli.commands.find_duplicates.report import DuplicatesReport as DuplicatesReport
     from prepcli.commands.index.command import IndexReport as IndexReport
     from prepcli.commands.inspect.report import Inspection as Inspection
+    from prepcli.commands.manifest_to_shar.command import manifest_to_shar as manifest_to_shar
     from prepcli.commands.score.command import score as score
     from prepcli.commands.split.report import SplitReport as SplitReport
     from prepcli.commands.verify.report import VerifyReport as VerifyReport
@@ -1972,114 +1973,6 @@ def make_manifest(
         (6, '/.../own.json')
     """
     return call("make_manifest", locals())
-
-
-def manifest_to_shar(
-    manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
-    out: str | PathLike[str],
-    *,
-    shard_size: int = 4096,
-    audio_base_dir: str | PathLike[str] | None = None,
-    audio_format: Literal["flac", "wav", "opus", "original"] = "flac",
-    target_sample_rate: int | None = None,
-    indexed: bool = False,
-    shuffle: bool = False,
-    shuffle_seed: int = 0,
-    channel: str | None = None,
-    check_audio: bool = False,
-    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
-    split: str | None = None,
-    audio_column: str | None = None,
-    text_column: str | None = None,
-    speaker_column: str | None = None,
-    lang_column: str | None = None,
-    id_column: str | None = None,
-    name_encoding: Literal[
-        "cp437",
-        "cp850",
-        "cp852",
-        "cp866",
-        "cp932",
-        "cp949",
-        "cp1250",
-        "cp1251",
-        "cp1252",
-        "gb18030",
-        "big5",
-        "euc_jp",
-        "koi8_r",
-    ]
-    | None = None,
-    dry_run: bool = False,
-    num_workers: int | None = None,
-    max_rejects: float = 0.05,
-    overwrite: bool = False,
-    retry_rejects: bool = False,
-    rank: int | None = None,
-    world_size: int | None = None,
-    progress: bool = False,
-    launch_id: str | None = None,
-    no_steal: bool = False,
-    verify_inputs: bool = False,
-    work_dir: str | PathLike[str] | None = None,
-) -> "Report":
-    """Turn NeMo manifests, with or without context audio, into Lhotse Shar shards for Magpie-TTS.
-
-    Writes OUT/cuts/cuts.{000000}.jsonl.gz, OUT/target_audio/recording.{000000}.tar and, if the records name a
-    context, OUT/context_audio/recording.{000000}.tar, as CutSet.from_shar(fields=...) and NeMo's
-    MagpieTTSLhotseDataset read them. Within a shard a segment is decoded and encoded once, however many records use
-    it; a whole mono file that already has the right format and rate is copied byte for byte.
-
-    Memory per worker: up to 256 MB of encoded audio that the shard uses again (the rest goes to a file next to
-    OUT), the longest decoded segment, and about 10 MB per 4096 records of shard_size. Memory shared by all workers:
-    60 bytes per record of the manifests.
-
-    Run the same call again to continue after an interruption.
-
-    Args:
-        manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
-            separated by commas, or a brace pattern. Or a list of paths.
-        out: Directory for the Shar data set.
-        shard_size: Maximum number of records per shard.
-        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
-        audio_format: Encode audio to this format; original: keep the format of each file.
-        target_sample_rate: Resample to this rate (Hz). Default: unchanged; opus: 48000.
-        indexed: Write the cuts uncompressed, and indexes into OUT/index, with which lhotse 2 and NeMo after 3.0
-            resume in the middle of an epoch.
-        shuffle: Shuffle records over all shards.
-        shuffle_seed: Seed of shuffle.
-        channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
-            field channel, or mix, the mean of all. Default: as the readers of the output need it, see
-            docs/formats.md.
-        check_audio: Decode copied files as well, to find damage.
-        input_format: Kind of the input. Default: by its content.
-        split: Split of a data set with several, such as train. Default: its only one.
-        audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
-        text_column: Column or field with the text. Default: by its name: text, sentence, ....
-        speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
-        lang_column: Column or field with the language. Default: by its name: lang, ....
-        id_column: Column or field with the id. Default: by its name: id, ....
-        name_encoding: Encoding of names in a zip or tar, if not UTF-8. Default: cp437 in a zip.
-        work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
-            ranks share. Default: the current folder.
-
-    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
-
-    Returns:
-        The report of the run; `outputs` has `cuts`, `target_audio` and, if there is any, `context_audio`.
-
-    Raises:
-        UsageError: options that do not go together, or inputs that cannot be read.
-
-    Examples:
-        >>> import prepcli
-        >>> report = prepcli.manifest_to_shar("manifest_with_context.json", "shar", shard_size=16)
-        >>> report.records_out
-        48
-        >>> report.outputs["cuts"]
-        '/.../shar/cuts/cuts._OP_000000..000002_CL_.jsonl.gz'
-    """
-    return call("manifest_to_shar", locals())
 
 
 def manifest_to_tarred(

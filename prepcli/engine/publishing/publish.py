@@ -202,7 +202,7 @@ class UnitWriter:
         items: Iterable[Item],
         write: Callable[[Item], float | None],
         original: Callable[[Item], tuple[bytes, Origin]],
-        advance: Callable[[int, float], None] | None = None,
+        advance: Callable[[int, float], object] | None = None,
         length: Callable[[Item], float] | None = None,
     ) -> None:
         """Write items one after the other; count each written item, and reject the others.

@@ -12,6 +12,7 @@ from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
 from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.plan import Contents, Plan, UnitT
+from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.work_folder import note_unused
 from prepcli.engine.state.workspace import FileWorkspace, Workspace, real_file
 from prepcli.interface.calls import current_call
@@ -89,10 +90,12 @@ class _Functions(UnitJob[UnitT, Contents]):
         *,
         input_files: Sequence[str | AnyPath] = (),
         prepare: Callable[[], object] = _nothing,
+        check_done: Callable[[Sequence[UnitT], Workspace], object] = _nothing,
+        made_of: Callable[[OutputFiles, str], Iterable[str]] = _nothing,
     ) -> None:
         self._call, self._divide, self._write, self._join = current_call(), divide, write, join
         self._settings, self._patterns, self._input_files = settings, output.patterns, input_files
-        self._prepare = prepare
+        self._prepare, self._check_done, self._made_of = prepare, check_done, made_of
         self.defaults = shown_defaults(type(self._call.options))
 
     @property
@@ -122,6 +125,12 @@ class _Functions(UnitJob[UnitT, Contents]):
     def prepare(self) -> None:
         self._prepare()
 
+    def check_done(self, done: Sequence[UnitT], workspace: Workspace) -> None:
+        self._check_done(done, workspace)
+
+    def made_of(self, found: OutputFiles, name: str) -> Iterable[str]:
+        return self._made_of(found, name)
+
     def process(self, plan: Plan[UnitT, Contents], unit: UnitT, writer: UnitWriter, advance: Advance) -> None:
         writer.advance = advance
         self._write(plan.contents, unit, writer)
@@ -144,6 +153,8 @@ def run(
     reads_audio_files: bool = True,
     input_files: Sequence[str | AnyPath] = (),
     prepare: Callable[[], object] = _nothing,
+    check_done: Callable[[Sequence[UnitT], Workspace], object] = _nothing,
+    made_of: Callable[[OutputFiles, str], Iterable[str]] = _nothing,
 ) -> Report:
     """Do this rank's share of the units in worker processes; commit if all units are done, by any rank.
 
@@ -160,12 +171,24 @@ def run(
         reads_audio_files: whether many missing audio files show that a folder is not mounted.
         input_files: files that the command reads, besides those of the plan, and must not replace.
         prepare: called if there is work, before the worker processes are forked (`prepcli.engine.run.job.Job.prepare`).
+        check_done: checks that the missing units can be added to the finished ones, or raises `UsageError`.
+        made_of: the possible names of index files of a published file, which are removed together with it.
 
     Raises:
         UsageError: the inputs or the options are wrong, or OUT belongs to another run or has files of others.
         TooManyRejectsError: more records were rejected than `--max-rejects` allows.
         IncompleteError: the run was interrupted, or a worker was killed.
     """
-    job = FunctionJob(output, plan, write, finish, settings, input_files=input_files, prepare=prepare)
+    job = FunctionJob(
+        output,
+        plan,
+        write,
+        finish,
+        settings,
+        input_files=input_files,
+        prepare=prepare,
+        check_done=check_done,
+        made_of=made_of,
+    )
     job.reads_audio_files = reads_audio_files
     return run_job(job, output.workspace, output.engine)

@@ -46,7 +46,7 @@ def write_file(
 
 
 def files_for_training(units: Sequence[RecordUnit], markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-    """What NeMo needs to read the files, and a note on those with several channels.
+    """The facts that NeMo needs to read the files, and a note on those with several channels.
 
     `type` and `manifest_filepath`, the list of the files, are those of an input_cfg; `train_ds` is the path of a
     section with both.
