@@ -19,11 +19,16 @@ if TYPE_CHECKING:
     from prepcli.commands.exports.wenet.command import manifest_to_wenet as manifest_to_wenet
     from prepcli.commands.filter.report import FilterReport as FilterReport
     from prepcli.commands.find_duplicates.report import DuplicatesReport as DuplicatesReport
-    from prepcli.commands.index.command import IndexReport as IndexReport
+    from prepcli.commands.fix_durations.command import fix_durations as fix_durations
+    from prepcli.commands.index.command import index as index
+    from prepcli.commands.index.report import IndexReport as IndexReport
+    from prepcli.commands.inspect.command import inspect as inspect
     from prepcli.commands.inspect.report import Inspection as Inspection
     from prepcli.commands.manifest_to_shar.command import manifest_to_shar as manifest_to_shar
     from prepcli.commands.score.command import score as score
     from prepcli.commands.split.report import SplitReport as SplitReport
+    from prepcli.commands.status.command import status as status
+    from prepcli.commands.verify.command import verify as verify
     from prepcli.commands.verify.report import VerifyReport as VerifyReport
     from prepcli.engine.run.report import Report as Report
     from prepcli.engine.run.status import Status as Status
@@ -1722,156 +1727,6 @@ def find_duplicates(
     return call("find_duplicates", locals())
 
 
-def fix_durations(
-    manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
-    out: str | PathLike[str],
-    *,
-    audio_base_dir: str | PathLike[str] | None = None,
-    dry_run: bool = False,
-    num_workers: int | None = None,
-    max_rejects: float = 0.05,
-    overwrite: bool = False,
-    retry_rejects: bool = False,
-    rank: int | None = None,
-    world_size: int | None = None,
-    progress: bool = False,
-    launch_id: str | None = None,
-    no_steal: bool = False,
-    verify_inputs: bool = False,
-) -> "Report":
-    """Measure the durations of a manifest again, and change nothing else.
-
-    Every other field keeps its text byte for byte, and a record whose duration is right keeps its whole line. A
-    record with an offset is a segment: its duration changes only if it is missing, or reaches beyond the end of the
-    file. The summary says how many durations differed by more than 20 ms, and by how much. Audio that cannot be
-    read is a reject.
-
-    Run the same call again to continue after an interruption.
-
-    Args:
-        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern. Or a list of paths.
-        out: Manifest to write.
-        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
-
-    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
-
-    Returns:
-        The report of the run; `outputs["manifest"]` is the manifest, `details["more_than_20_ms"]` the number of
-        durations that were wrong by more than 20 ms.
-
-    Raises:
-        UsageError: options that do not go together, or a manifest that cannot be read.
-
-    Examples:
-        >>> import prepcli
-        >>> report = prepcli.fix_durations("manifest.json", "fixed.json")
-        >>> report.records_out, report.details["more_than_20_ms"]
-        (48, 0)
-    """
-    return call("fix_durations", locals())
-
-
-def index(
-    paths: str | PathLike[str] | Sequence[str | PathLike[str]],
-    *,
-    check: bool = False,
-    rebase: bool = False,
-    indexes_root: str | PathLike[str] | None = None,
-    index_beside: bool = False,
-    pack: str | PathLike[str] | None = None,
-    dry_run: bool = False,
-    overwrite: bool = False,
-    num_workers: int | None = None,
-    rank: int | None = None,
-    world_size: int | None = None,
-    progress: bool = False,
-) -> "IndexReport":
-    """Write indexes (.idx) for data sets that exist, with which lhotse 2 and NeMo after 3.0 resume in mid-epoch.
-
-    Indexes of tars and manifests are written beside them; those of a Lhotse Shar set into the folder index/ of the
-    set, because beside the shards lhotse 1.33 and NeMo 3.0 would read them as data. Only line ends and tar headers
-    are read. Indexes that fit their data are kept, so a run that was stopped continues; several ranks share the
-    files.
-
-    Readers do not notice an index of an older version of its data, and read wrong bytes: check compares all of
-    them.
-
-    Args:
-        paths: Tarred sets, Shar sets, JSONL files, tars, or an input_cfg (YAML).
-        check: Compare the indexes with their data, and write nothing. Problems: exit code 1.
-        rebase: Rename the indexes of a Shar set that was moved or copied. Reads no data.
-        indexes_root: Write all indexes below this folder, each under the absolute path of its data.
-        index_beside: Write the indexes of Shar sets beside the data too.
-        pack: Also write one file with all indexes, and beside it the YAML it belongs to. Needs lhotse 2.
-        dry_run: List what would be written, and write nothing.
-        overwrite: Write all indexes again.
-        num_workers: Number of local worker processes. Default: available CPU cores.
-        rank: Rank of this process, from 0. Default: from the launcher.
-        world_size: Number of ranks. Default: from the launcher.
-        progress: Show a progress bar and notes on stderr.
-
-    Returns:
-        The written indexes and the problems; `configs` has the YAML for each set.
-
-    Raises:
-        UsageError: a path cannot be indexed.
-        IncompleteError: a worker process was killed; the same call continues.
-
-    Examples:
-        >>> import prepcli
-        >>> report = prepcli.manifest_to_tarred("manifest.json", "unindexed", num_shards=2, index=False)
-        >>> prepcli.index("unindexed").written
-        4
-        >>> prepcli.index("unindexed", check=True).status
-        'ok'
-    """
-    return call("index", locals())
-
-
-def inspect(
-    path: str | PathLike[str] | Sequence[str | PathLike[str]],
-    *,
-    audio_base_dir: str | PathLike[str] | None = None,
-    record: int | None = None,
-    html: str | PathLike[str] | None = None,
-    csv: str | PathLike[str] | None = None,
-    progress: bool = False,
-    num_audio_files: int = 100,
-    num_workers: int | None = None,
-) -> "Inspection":
-    """Show what a file or directory is and what it contains: records, hours, rates, codecs, speakers, lengths.
-
-    Reads every line once, and the headers of a sample of the audio files. Nothing is changed. Nothing is decoded,
-    except a few records for the page of html.
-
-    Args:
-        path: One or more manifests (in any form that estimate-bins takes), a tarred set, a Shar or codes directory,
-            cuts, tars, an export, OUT.prepcli, rejects.jsonl, or an audio file. Or a list of paths.
-        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
-        record: Show only this record (from 0) and the header of its audio. In a set with indexes it is found
-            without reading the rest.
-        html: Write a page with plots, and some audio to listen to; open it in a browser.
-        csv: Write the records and hours of each speaker in each language.
-        progress: Show a progress bar and notes on stderr.
-        num_audio_files: Number of audio files whose headers are read, evenly spread over the records.
-        num_workers: Number of local worker processes. Default: available CPU cores.
-
-    Returns:
-        The facts that were found; durations in seconds, rates in Hz.
-
-    Raises:
-        UsageError: the path does not exist, is of an unknown kind, or is damaged.
-        IncompleteError: a worker process was killed.
-
-    Examples:
-        >>> import prepcli
-        >>> found = prepcli.inspect("manifest.json")
-        >>> found.kind, found.records, found.speakers
-        ('manifest', 48, 8)
-    """
-    return call("inspect", locals())
-
-
 def make_manifest(
     source: str | PathLike[str],
     out: str | PathLike[str],
@@ -2240,82 +2095,6 @@ def split(
         [('train', 36, 6), ('test', 12, 2)]
     """
     return call("split", locals())
-
-
-def status(
-    out: str | PathLike[str] | Sequence[str | PathLike[str]],
-    *,
-    clean: bool = False,
-    work_dir: str | PathLike[str] | None = None,
-) -> "Statuses":
-    """Show the progress of runs: done, missing, rejects, rate, time left, slowest rank, and how to continue.
-
-    Several outputs are shown as one table, followed by those that have stopped. Reads only the files in
-    OUT.prepcli/, so it works while ranks run, also on other machines. With --watch, the exit code is 4 if a run has
-    stopped before its end; if the output is not a terminal, a line is printed only when something has changed.
-
-    Args:
-        out: Output directories of other commands.
-        clean: Remove the folders of unfinished runs that the output does not need: all, or all but the newest if no
-            run has finished. A run that is at work stays.
-        work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
-            ranks share. Default: the current folder.
-
-    Returns:
-        A list with the state of each run. An output has several runs if later runs have added to it. If several outputs
-        are given, those without a run have the state `not_started`.
-
-    Raises:
-        UsageError: no output is given; or one is given, and no run of prepcli has written to it.
-
-    Examples:
-        >>> import prepcli
-        >>> report = prepcli.manifest_to_tarred("manifest.json", "watched", num_shards=2)
-        >>> [(run.out, run.state, run.records_out) for run in prepcli.status("watched")]
-        [('watched', 'finished', 48)]
-    """
-    return call("status", locals())
-
-
-def verify(
-    out: str | PathLike[str],
-    *,
-    audio_base_dir: str | PathLike[str] | None = None,
-    quick: bool = False,
-    num_workers: int | None = None,
-    progress: bool = False,
-    work_dir: str | PathLike[str] | None = None,
-) -> "VerifyReport":
-    """Check a data set: every shard readable and decodable, manifests and tars aligned, bytes as published.
-
-    Reads and decodes everything. In manifests, also those of extend-context-audio, every line is checked: its audio
-    and its context must exist and be long enough, and the context must be of the same voice; there only the headers
-    of audio are read. Problems are listed, and the exit code is 1. A set without a record is a problem as well.
-
-    Args:
-        out: Directory of a tarred or Shar data set, of an export or of manifests; or a manifest.
-        audio_base_dir: Base folder of relative audio paths in manifests. Default: that of the run, else the
-            manifest's folder.
-        quick: Compare only names, sizes and ETags (object stores) with what was published; no file is read.
-        num_workers: Number of local worker processes. Default: available CPU cores.
-        progress: Show a progress bar and notes on stderr.
-        work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
-            ranks share. Default: the current folder.
-
-    Returns:
-        The counts of the checked data. If nothing is wrong, `problems` is empty and `status` is `ok`.
-
-    Raises:
-        UsageError: the directory holds no data set.
-        IncompleteError: a worker process was killed.
-
-    Examples:
-        >>> import prepcli
-        >>> report = prepcli.manifest_to_tarred("manifest.json", "verified", num_shards=2)
-        >>> prepcli.verify("verified").problems
-        []
-    """
-    return call("verify", locals())
 
 
 in_full(

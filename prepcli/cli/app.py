@@ -37,7 +37,7 @@ class VariadicCommand(ExplainingCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """See `click.Command.parse_args`."""
-        return super().parse_args(ctx, self._spread(args))
+        return super().parse_args(ctx, self._spread(self._spelled(args)))
 
     def _spread(self, args: list[str]) -> list[str]:
         by_name = {name: option for option in self.params for name in (*option.opts, *option.secondary_opts)}

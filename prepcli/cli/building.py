@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
-from typer.models import TyperPath
 
 from prepcli.errors import IncompleteError, TooManyRejectsError, arguments_named_by
 from prepcli.interface.arguments import argument
 from prepcli.interface.calls import called
+from prepcli.interface.command import declaration
 from prepcli.interface.options import Declared, declared, words_of
 from prepcli.interface.printing import aligned, as_text, encodable
 from prepcli.interface.values import Options, check_together, from_command_line
@@ -25,7 +25,6 @@ from prepcli.processes.workers import CALLED_FROM_PYTHON, is_own_rank
 from prepcli.storage.addresses import is_address, other_scheme, parse_address
 
 if TYPE_CHECKING:
-    from prepcli.commands.status.options import ShowStatus
     from prepcli.engine.run.status import Status
 
 
@@ -66,7 +65,7 @@ def print_json(document: Any) -> None:
     typer.echo(text.decode())
 
 
-def _watch(options: "ShowStatus", found: "Sequence[Status]") -> int:
+def _watch(options: Any, found: "Sequence[Status]") -> int:
     """Print the states of runs until none is active or waiting. The exit code is 0 if all are finished, else 4."""
     from prepcli.commands.status.command import status
     from prepcli.engine.run.status import HEAD, NUM_WORDS, overview, row
@@ -90,7 +89,7 @@ def _watch(options: "ShowStatus", found: "Sequence[Status]") -> int:
         if not any(one.state in ("planning", "running", "finishing", "not_started") for one in found):
             return 0 if all(one.state == "finished" for one in found) else 4
         time.sleep(options.every)
-        found = status(options)
+        found = declaration(status).work(options)
 
 
 def build_command(
@@ -120,18 +119,26 @@ def build_command(
     return command
 
 
-class _PathOrAddress(TyperPath):
-    """The type of a path or an address on the command line. The existence of an address is not checked here.
+def _path_or_address(must_exist: str | None) -> Callable[[str], str]:
+    """The parser of a path that may be an address, whose existence is not checked here.
 
     An address is not converted to `Path`, which would change its key. An address of an unsupported scheme is passed on,
     and refused later.
     """
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """See `TyperPath.convert`."""
+    def path(value: str) -> str:
         if is_address(value) and value.partition("://")[2]:  # an address without a bucket is refused later
             return str(parse_address(value))
-        return value if other_scheme(value) else super().convert(value, param, ctx)
+        if must_exist is None or other_scheme(value):
+            return value
+        kind = "Directory" if must_exist == "folder" else "File"
+        if not os.path.exists(value):
+            raise typer.BadParameter(f"{kind} '{value}' does not exist.")
+        if os.path.isdir(value) != (must_exist == "folder"):
+            raise typer.BadParameter(f"{kind} '{value}' is a {'file' if must_exist == 'folder' else 'directory'}.")
+        return value
+
+    return path
 
 
 def _run(words: Sequence[str], options: Any, function: Callable[[], Callable[[Any], Any]]) -> None:
@@ -197,7 +204,8 @@ def _parameter(one: Declared) -> inspect.Parameter:
         kind = {"exists": True, "dir_okay": one.option.must_exist == "folder"}
         kind["file_okay"] = one.option.must_exist == "file"
     if one.type is Path and one.option.takes_address:
-        settings["click_type"] = _PathOrAddress(path_type=Path, **kind)
+        settings["parser"] = _path_or_address(one.option.must_exist)
+        settings["metavar"] = one.option.metavar or ("<directory>" if one.option.must_exist == "folder" else "<path>")
     else:
         settings |= kind
     declare = typer.Argument(**settings) if one.option.is_argument else typer.Option(*one.names, **settings)

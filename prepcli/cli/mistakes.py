@@ -154,33 +154,37 @@ class ExplainingCommand(TyperCommand):
         Raises:
             UsageError: an option is unknown, and there is advice on what to write instead.
         """
-        self._explain_unknown(args)
-        return super().parse_args(ctx, args)
+        return super().parse_args(ctx, self._spelled(args))
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """See `click.Command.collect_usage_pieces`; arguments are named without the braces that typer adds."""
         return [piece[1:-1] if piece[:1] == "{" else piece for piece in super().collect_usage_pieces(ctx)]
 
-    def _explain_unknown(self, args: Sequence[str]) -> None:
+    def _spelled(self, args: Sequence[str]) -> list[str]:
+        """The arguments with dashes in the names of options (`--num_shards`, as scripts of NeMo spell it)."""
         options = [one for one in self.params if one.param_type_name == "option"]
         by_name = {name: one for one in options for name in (*one.opts, *one.secondary_opts)}
+        spelled: list[str] = []
         is_value = False
-        for arg in args:
-            name, equals, _ = arg.partition("=")
+        for number, arg in enumerate(args):
+            name, equals, value = arg.partition("=")
+            if arg == "--" and not is_value:
+                return [*spelled, *args[number:]]
             if is_value:
-                is_value = False
-            elif arg == "--":
-                return
-            elif name in by_name:
-                is_value = not equals and not getattr(by_name[name], "is_flag", False)
-            elif name.startswith("--") and (hint := self._hint(name, by_name)) is not None:
-                raise UsageError(f"there is no option {name}: {hint}")
+                name = ""
+            elif name.startswith("--"):
+                dashed = name.replace("_", "-").lower()
+                name = dashed if name not in by_name and dashed in by_name else name
+                if name not in by_name and (hint := self._hint(name, by_name)) is not None:
+                    raise UsageError(f"there is no option {name}: {hint}")
+                arg = f"{name}{equals}{value}"
+            is_value = name in by_name and not equals and not getattr(by_name[name], "is_flag", False)
+            spelled.append(arg)
+        return spelled
 
     def _hint(self, name: str, known: Collection[str]) -> str | None:
         """Return advice on what to write instead of the unknown option `name`; None if nothing is similar."""
         plain = name.removeprefix("--").replace("_", "-").lower()
-        if f"--{plain}" in known:
-            return f"did you mean --{plain}?"
         arguments = [one.metavar or str(one.name).upper() for one in self.params if one.param_type_name == "argument"]
         for names, number, ordinal in ((_INPUTS, 0, "first"), (_OUTPUTS, 1, "second")):
             if plain in names and len(arguments) > number:

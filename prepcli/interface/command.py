@@ -69,7 +69,10 @@ def command(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            bound = signature.bind(*args, **kwargs)
+            try:
+                bound = signature.bind(*args, **kwargs)
+            except TypeError as error:
+                raise TypeError(f"{function.__name__}() {error}") from None
             given = {key: value for key, value in bound.arguments.items() if value is not defaults[key]}
             with arguments_named_by(partial(argument, options)):
                 values = make_options(options, given)

@@ -99,7 +99,7 @@ TASKS: dict[str, tuple[Command, ...]] = {
             module="lhotse",
         ),
         _command("make-manifest", "Make a manifest of your own audio"),
-        _command("fix-durations", "Measure the durations of a manifest again"),
+        _command("fix-durations", "Measure the durations of a manifest again", module="command", is_typed=True),
         _command("prepare-texts", "Make records of text alone, for a TTS model"),
     ),
     "Select records of manifests": (
@@ -181,8 +181,9 @@ TASKS: dict[str, tuple[Command, ...]] = {
         _command(
             "index",
             "Index sets that exist, to resume in mid-epoch",
-            "commands.index.command.IndexReport",
+            "commands.index.report.IndexReport",
             module="command",
+            is_typed=True,
         ),
     ),
     "Look and check": (
@@ -191,20 +192,22 @@ TASKS: dict[str, tuple[Command, ...]] = {
             "Show what a file or a set holds, with examples",
             "commands.inspect.report.Inspection",
             module="command",
+            is_typed=True,
         ),
         _command(
             "status",
             "Show how far commands are, and how to continue them",
             "engine.run.status.Statuses",
-            options="ShowStatus",
             items="engine.run.status.Status",
             module="command",
+            is_typed=True,
         ),
         _command(
             "verify",
             "Check that a set is complete and readable",
             "commands.verify.report.VerifyReport",
             module="command",
+            is_typed=True,
         ),
     ),
 }

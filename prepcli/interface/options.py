@@ -12,13 +12,23 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
-from prepcli.storage.paths import AnyPath, StorePath
+from prepcli.storage.paths import AnyPath, StorePath, path_of
 
 PathText = str | PathLike[str]
 """A path as Python callers give it. The function of a command gets a `Path`, or with `Option.takes_address` perhaps a
 `StorePath`; with `Option.may_be_path` or `Option.several_paths` it gets a text."""
 Paths = PathText | Sequence[PathText]
 """One or several paths as Python callers give them."""
+
+
+def texts_of(paths: Paths) -> tuple[str, ...]:
+    """The values of an option with several, in the function of a command, which gets them as a tuple."""
+    return tuple(str(one) for one in ([paths] if isinstance(paths, (str, PathLike)) else paths))
+
+
+def paths_of(paths: Paths) -> tuple[AnyPath, ...]:
+    """The paths of an option with several, in the function of a command, which gets them as a tuple."""
+    return tuple(map(path_of, texts_of(paths)))
 
 
 @dataclass(frozen=True)

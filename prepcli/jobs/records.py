@@ -20,7 +20,7 @@ from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.formats.names import absolute_folder, path_in
 from prepcli.gate import note_on_moved
-from prepcli.interface.options import settings_of
+from prepcli.interface.options import PathText, settings_of
 from prepcli.jobs.inputs.named import NAMES_NOTE, NUMBERED_LANGUAGES, describe
 from prepcli.manifest.index import ManifestIndex, content_digest
 from prepcli.manifest.missing import explain_missing, spread_over
@@ -294,14 +294,14 @@ def extended_name(manifests: Sequence[str], suffix: str) -> str:
     return name
 
 
-def base_directories(manifests: Sequence[str], audio_base_dir: str | AnyPath | None) -> list[str]:
+def base_directories(manifests: Sequence[str], audio_base_dir: PathText | AnyPath | None) -> list[str]:
     """For each manifest, the absolute base folder of its relative audio paths: `audio_base_dir`, or its own folder."""
     folders = [str(audio_base_dir or os.path.dirname(manifest) or ".") for manifest in manifests]
     known = {folder: absolute_folder(folder) for folder in dict.fromkeys(folders)}
     return [known[folder] for folder in folders]
 
 
-def settings_over(manifests: Sequence[str], audio_base_dir: AnyPath | None, options: Any) -> dict[str, Any]:
+def settings_over(manifests: Sequence[str], audio_base_dir: PathText | AnyPath | None, options: Any) -> dict[str, Any]:
     """The settings of a job: `options` (a dataclass), and the folders from which relative audio paths start."""
     return settings_of(options) | {AUDIO_BASE_DIRS: list(dict.fromkeys(base_directories(manifests, audio_base_dir)))}
 

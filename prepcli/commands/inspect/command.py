@@ -1,163 +1,66 @@
-"""Recognize a file or directory and summarize its content: the work of `inspect`."""
+"""inspect: shows what a file or a set holds."""
 
-from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from prepcli.commands.inspect.audio import look_at_files
-from prepcli.commands.inspect.examples import Examples
-from prepcli.commands.inspect.exports import look_at_export
-from prepcli.commands.inspect.groups import csv_of, groups_of, shares_by
-from prepcli.commands.inspect.kinds import Subject, check_regular, line_kind, what_is
-from prepcli.commands.inspect.options import Inspect
-from prepcli.commands.inspect.outputs import CSV
-from prepcli.commands.inspect.report import Inspection, PartOfMix, largest
-from prepcli.commands.inspect.runs import runs_of
-from prepcli.commands.inspect.tally import COUNTS, NUMBERS, Share, Tally, column, tally_files
-from prepcli.commands.inspect.tars import look_at_codes, look_at_tars
-from prepcli.commands.verify.shar import find_shards
-from prepcli.engine.publishing.side_files import check_side_file, write_side_file
-from prepcli.errors import UsageError, option
-from prepcli.formats.names import path_in
-from prepcli.formats.sets import SharSet, TarredSet
-from prepcli.formats.tarred import TAR_NAME, metadata_name, read_metadata
-from prepcli.interface.reports import percentiles
-from prepcli.jobs.records import base_directories
-from prepcli.manifest.datasets import DataSet, Mix
-from prepcli.manifest.mixing import leaves_of
-from prepcli.manifest.seconds import notes_on_seconds
-from prepcli.manifest.sources import check_file
-from prepcli.processes.workers import available_processors
-from prepcli.storage.paths import AnyPath, path_of
+from prepcli.interface.command import command
+from prepcli.interface.options import Option, Paths, PathText
+from prepcli.interface.shared_options import AudioFolder, Json, NumWorkers, Progress
+
+if TYPE_CHECKING:
+    from prepcli.commands.inspect.report import Inspection
 
 
-def look_at(options: Inspect) -> Inspection:
-    """Recognize a path (see `prepcli.commands.inspect.kinds.what_is`) and summarize its content.
+@command("inspect")
+def inspect(
+    path: Annotated[
+        Paths,
+        Option(
+            "One or more manifests (in any form that estimate-bins takes), a tarred set, a Shar or codes directory, "
+            "cuts, tars, an export, OUT.prepcli, rejects.jsonl, or an audio file.",
+            metavar="PATH",
+            several_paths=True,
+            is_argument=True,
+            takes_address=True,
+        ),
+    ],
+    *,
+    audio_base_dir: AudioFolder = None,
+    record: Annotated[
+        int | None,
+        Option(
+            "Show only this record (from 0) and the header of its audio. In a set with indexes it is found "
+            "without reading the rest.",
+            metavar="N",
+            minimum=0,
+            disables=("html", "csv", "num_audio_files", "num_workers"),
+        ),
+    ] = None,
+    html: Annotated[
+        PathText | None,
+        Option(
+            "Write a page with plots, and some audio to listen to; open it in a browser.",
+            metavar="FILE",
+            names_file=True,
+        ),
+    ] = None,
+    csv: Annotated[
+        PathText | None,
+        Option("Write the records and hours of each speaker in each language.", metavar="FILE.csv", names_file=True),
+    ] = None,
+    as_json: Json = False,
+    progress: Progress = False,
+    num_audio_files: Annotated[
+        int, Option("Number of audio files whose headers are read, evenly spread over the records.", minimum=0)
+    ] = 100,
+    num_workers: NumWorkers = None,
+) -> "Inspection":
+    """Show what a file or directory is and what it contains: records, hours, rates, codecs, speakers, lengths.
 
-    Reads all lines once, and a few headers of audio; audio is decoded only if its header is not enough.
+    Reads every line once, and the headers of a sample of the audio files. Nothing is changed. Nothing is decoded,
+    except a few records for the page of --html.
 
-    Raises:
-        UsageError: the path does not exist, is of no known kind, or its lines cannot be read. Damaged tars and Parquet
-            files raise no error; the damage is noted in the result.
-        IncompleteError: a worker process died.
-    """
-    subject = what_is(options.path)
-    found = Inspection(options.path, subject.kind, subject.title, notes=list(subject.notes))
-    if subject.out is not None:
-        found.runs = runs_of(subject.out, subject.codes_folder)
-    if subject.data is not None:
-        _read_lines(subject, options, found)
-    if subject.kind == "audio":
-        found.audio = [look_at_files([(options.path, 0.0, 0.0)])]
-    if subject.export is not None:
-        look_at_export(subject.export, options.num_audio_files, found)
-    for name, tars in subject.tars.items():
-        facts, audio = look_at_tars(name, tars, options.num_audio_files)
-        found.tars.append(facts)
-        found.audio += [audio] if audio.looked_at else []
-    found.codes = [look_at_codes(name, tars, options.num_audio_files) for name, tars in subject.codes.items()]
-    if subject.folder is not None:
-        _look_at_folder(subject, subject.folder, found)
-    return found
-
-
-def _read_lines(subject: Subject, options: Inspect, found: Inspection) -> None:
-    assert subject.data is not None
-    leaves = leaves_of(subject.data)
-    paths = [path for leaf in leaves for path in leaf.paths]
-    for path in paths:
-        check_regular(path_of(check_file(path)))
-    # A file without a readable line, such as an empty shard, does not determine the kind.
-    kinds = list(dict.fromkeys(kind for path in paths if (kind := line_kind(path_of(path)))))
-    kinds = kinds or ["cuts" if leaves[0].cuts else "manifest"]
-    if len(kinds) > 1:
-        raise UsageError(f"{found.path} mixes {' and '.join(sorted(kinds))}; inspect them one by one")
-    total = Tally(kinds[0], options.num_audio_files)
-    sizes: list[Share] = []
-    num_workers = options.num_workers or available_processors()
-    examples = Examples()
-    tallies = tally_files(paths, kinds[0], options.num_audio_files, num_workers)
-    bases = base_directories(paths, options.audio_base_dir or base_of_runs(found))
-    for path, base, tally in zip(paths, bases, tallies, strict=True):
-        if tally.first_problem is not None and found.first_unusable is None:
-            line, detail = tally.first_problem
-            found.first_unusable = f"{path}:{line}: {detail}"
-        sizes.append(Share(tally.records, tally.seconds))
-        tally.named.items = [(path_in(base, path), at, seconds) for path, at, seconds in tally.named.items]
-        examples.merge(tally.examples, file=path)
-        total.merge(tally)
-    found.files = len(paths)
-    found.parts = _parts(subject.data, sizes)
-    if subject.kind == "input":
-        found.kind = kinds[0]
-    _copy_counts(total, found)
-    if found.kind != "rejects":
-        found.outliers, found.sample = examples.outliers(), examples.sample.chosen()
-    if found.kind == "manifest" and total.records and total.fields["shard_id"] == total.records:
-        found.notes.append("its lines have a shard_id: their audio is in the tars of a tarred data set, not in files")
-    elif found.kind in ("manifest", "cuts") and options.num_audio_files and total.named.items:
-        found.audio = [look_at_files(total.named.chosen())]
-
-
-def base_of_runs(found: Inspection) -> AnyPath | None:
-    """The base folder of relative audio paths that the runs of a set used; None if they used none, or several."""
-    bases = {base for run in found.runs for base in run.audio_base_dirs}
-    return path_of(bases.pop()) if len(bases) == 1 else None
-
-
-def _copy_counts(total: Tally, found: Inspection) -> None:
-    for name in NUMBERS:
-        setattr(found, name, getattr(total, name))
-    for name in COUNTS:
-        setattr(found, name, dict(getattr(total, name)))
-    found.hours = total.seconds / 3600
-    for name, parts in total.columns.items():
-        found.columns[name] = column(parts)
-        parts.clear()
-        found.columns[name].sort()
-        setattr(found, name, percentiles(found.columns[name]))
-    found.with_context_similarity = len(found.columns["context_similarity"])
-    if found.duration:
-        speed = found.chars_per_second["p50"] if found.chars_per_second else None
-        found.notes += notes_on_seconds(found.duration["p50"], speed)
-    found.groups = groups_of(total.groups)
-    speakers, languages = (shares_by(found.groups, name) for name in ("speaker", "language"))
-    found.speakers, found.top_speakers = len(speakers), largest(speakers)
-    found.num_languages, found.languages = len(languages), largest(languages)
-    found.first_records = total.first_records
-
-
-def _parts(data: DataSet | Mix, sizes: Sequence[Share]) -> list[PartOfMix]:
-    """The data sets of a mix, each with its files, records and hours; an empty list for a single data set."""
-    if isinstance(data, DataSet):
-        return []
-    parts, rest = [], list(sizes)
-    for one, weight in zip(data.parts, data.weights, strict=True):
-        paths = [path for leaf in leaves_of(one) for path in leaf.paths]
-        own, rest = rest[: len(paths)], rest[len(paths) :]
-        more = f" ... {paths[-1]}" if len(paths) > 1 else ""
-        hours = sum(share.seconds for share in own) / 3600
-        parts.append(PartOfMix(paths[0] + more, len(paths), weight, sum(share.records for share in own), hours))
-    return parts
-
-
-def _look_at_folder(subject: Subject, folder: AnyPath, found: Inspection) -> None:
-    if subject.kind == "shar" and (folder / "cuts").is_dir():
-        found.notes += find_shards(SharSet(folder), lambda _: None)[1]
-    if subject.kind == "tarred":
-        one = TarredSet(folder)
-        if missing := sorted(set(range(max(one.shards, default=-1) + 1)) - set(one.shards)):
-            found.notes.append(f"{', '.join(map(TAR_NAME.format, missing[:10]))}: missing")
-        metadata = folder / metadata_name(one.version)
-        if metadata.is_file():
-            try:
-                found.metadata = read_metadata(metadata)
-            except UsageError as error:
-                found.notes.append(f"{error}; it is treated as missing")
-    if subject.kind == "codes" and not found.runs:
-        found.notes.append("no run of prepcli is known that made these codes; verify needs the Shar they belong to")
-
-
-def inspect(options: Inspect) -> Inspection:
-    """Find out what a file or directory is.
+    Example: prepcli inspect train.json --html train.html
 
     Returns:
         The facts that were found; durations in seconds, rates in Hz.
@@ -172,27 +75,38 @@ def inspect(options: Inspect) -> Inspection:
         >>> found.kind, found.records, found.speakers
         ('manifest', 48, 8)
     """
-    if options.record is not None:
-        from prepcli.commands.inspect.record import find_record
+    from prepcli.commands.inspect.looking import base_of_runs, look_at
+    from prepcli.commands.inspect.outputs import CSV
+    from prepcli.engine.publishing.side_files import check_side_file, write_side_file
+    from prepcli.errors import UsageError, option
+    from prepcli.processes.workers import available_processors
+    from prepcli.storage.paths import path_of
 
-        record = find_record(options.path, options.record, options.audio_base_dir)
-        return Inspection(options.path, "record", f"record {options.record:,}", record=record)
-    if options.html is not None:
+    subject = str(path)
+    base = None if audio_base_dir is None else path_of(str(audio_base_dir))
+    if record is not None:
+        from prepcli.commands.inspect.record import find_record
+        from prepcli.commands.inspect.report import Inspection
+
+        return Inspection(subject, "record", f"record {record:,}", record=find_record(subject, record, base))
+    if html is not None:
         from prepcli.commands.inspect.page import check_page  # only here: a start should be quick
 
-        check_page(options.html)
-    if options.csv is not None:
-        check_side_file("--csv", options.csv, CSV)
-    found = look_at(options)
-    if options.csv is not None and not found.groups:
-        raise UsageError(f"{option('--csv')}: {options.path} has no records of manifests or cuts: it is {found.title}")
-    if options.html is not None:
+        check_page(Path(html))
+    if csv is not None:
+        check_side_file("--csv", Path(csv), CSV)
+    facts = look_at(subject, num_audio_files, num_workers or available_processors(), base)
+    if csv is not None and not facts.groups:
+        raise UsageError(f"{option('--csv')}: {subject} has no records of manifests or cuts: it is {facts.title}")
+    if html is not None:
         from prepcli.commands.inspect.clips import cut_clips
+        from prepcli.commands.inspect.kinds import what_is
         from prepcli.commands.inspect.page import write_page
 
-        examples = [*found.outliers, *found.sample] if options.num_audio_files else []
-        clips = cut_clips(what_is(options.path), examples, options.audio_base_dir or base_of_runs(found))
-        write_page(found, clips, options.html)
-    if options.csv is not None:
-        write_side_file(options.csv, csv_of(found.groups))
-    return found
+        examples = [*facts.outliers, *facts.sample] if num_audio_files else []
+        write_page(facts, cut_clips(what_is(subject), examples, base or base_of_runs(facts)), Path(html))
+    if csv is not None:
+        from prepcli.commands.inspect.groups import csv_of
+
+        write_side_file(Path(csv), csv_of(facts.groups))
+    return facts

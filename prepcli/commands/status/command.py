@@ -1,17 +1,48 @@
-"""Runs `status`: from its options to its report."""
+"""status: shows the progress of runs."""
 
-from prepcli.commands.status.options import ShowStatus
-from prepcli.engine.cleaning import remove_unfinished
-from prepcli.engine.run.report import format_bytes
-from prepcli.engine.run.status import Status, Statuses, read_status, workspaces_of, workspaces_to_show
-from prepcli.engine.state.work_folder import note_unused
-from prepcli.errors import UsageError
-from prepcli.interface.calls import tell
-from prepcli.storage.paths import AnyPath, StorePath
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from prepcli.interface.command import command
+from prepcli.interface.options import Option, Paths, paths_of
+from prepcli.interface.shared_options import Json, WorkDir
+
+if TYPE_CHECKING:
+    from prepcli.engine.run.status import Statuses
+    from prepcli.storage.paths import AnyPath
 
 
-def status(options: ShowStatus) -> Statuses:
-    """Read the progress of runs.
+@command("status")
+def status(
+    out: Annotated[
+        Paths,
+        Option("Output directories of other commands.", metavar="OUT...", is_argument=True, takes_address=True),
+    ],
+    *,
+    work_dir: WorkDir = None,
+    clean: Annotated[
+        bool,
+        Option(
+            "Remove the folders of unfinished runs that the output does not need: all, or all but the newest if no run "
+            "has finished. A run that is at work stays."
+        ),
+    ] = False,
+    as_json: Json = False,
+    watch: Annotated[
+        bool,
+        Option("Repeat until no run is active or waits for its start.", only="command line"),
+    ] = False,
+    every: Annotated[
+        float, Option("Interval of --watch in seconds.", minimum=0.1, only="command line", needs="watch")
+    ] = 5.0,
+) -> "Statuses":
+    """Show the progress of runs: done, missing, rejects, rate, time left, slowest rank, and how to continue.
+
+    Several outputs are shown as one table, followed by those that have stopped. Reads only the files in OUT.prepcli/,
+    so it works while ranks run, also on other machines. With --watch, the exit code is 4 if a run has stopped before
+    its end; if the output is not a terminal, a line is printed only when something has changed.
+
+    Example: prepcli status clean/ context/ shar/ --watch
 
     Returns:
         A list with the state of each run. An output has several runs if later runs have added to it. If several outputs
@@ -26,35 +57,44 @@ def status(options: ShowStatus) -> Statuses:
         >>> [(run.out, run.state, run.records_out) for run in prepcli.status("watched")]
         [('watched', 'finished', 48)]
     """
-    outs = list(dict.fromkeys(_named(path) for path in options.out))
+    from prepcli.engine.run.status import Status, Statuses, read_status, workspaces_to_show
+    from prepcli.engine.state.work_folder import note_unused
+    from prepcli.errors import UsageError
+
+    outs = list(dict.fromkeys(map(_named, paths_of(out))))
     if not outs:
         raise UsageError("OUT is missing: give the output directories of other commands")
-    if not options.watch:
-        note_unused(options.work_dir, *outs)
-    found = Statuses()
+    if not watch:
+        note_unused(work_dir, *outs)
+    shown = Statuses()
     for path in outs:
         try:
-            statuses = [read_status(workspace) for workspace in workspaces_to_show(path, options.work_dir)]
-            if options.clean:  # only what is known to be a run
-                _clean(path, options)
-                statuses = [read_status(workspace) for workspace in workspaces_to_show(path, options.work_dir)]
-            found += statuses
+            statuses = [read_status(workspace) for workspace in workspaces_to_show(path, work_dir)]
+            if clean:  # only what is known to be a run
+                _clean(path, work_dir)
+                statuses = [read_status(workspace) for workspace in workspaces_to_show(path, work_dir)]
+            shown += statuses
         except UsageError:
-            if len(outs) == 1 and not options.watch:
+            if len(outs) == 1 and not watch:
                 raise
-            found.append(Status(str(path)))
-    return found
+            shown.append(Status(str(path)))
+    return shown
 
 
-def _clean(path: AnyPath, options: ShowStatus) -> None:
-    removed = [remove_unfinished(workspace) for workspace in workspaces_of(path, options.work_dir)]
+def _clean(path: "AnyPath", work_dir: Path | None) -> None:
+    from prepcli.engine.cleaning import remove_unfinished
+    from prepcli.engine.run.report import format_bytes
+    from prepcli.engine.run.status import workspaces_of
+    from prepcli.interface.calls import tell
+
+    removed = [remove_unfinished(workspace) for workspace in workspaces_of(path, work_dir)]
     count, num_bytes = (sum(numbers) for numbers in zip(*removed, strict=True))
     tell(f"note: {path}: removed {count:,} unfinished run(s), {format_bytes(num_bytes)}")
 
 
-def _named(path: AnyPath) -> AnyPath:
+def _named(path: "AnyPath") -> "AnyPath":
     """The output that a path names: `out` for `out.prepcli` too, because shell patterns such as `out*` match both."""
-    if isinstance(path, StorePath):
+    if not isinstance(path, Path):
         return path
     name = path.name.removesuffix(".prepcli")
     return path.with_name(name) if name and name != path.name else path  # `.` and `/` have no name

@@ -1,139 +1,51 @@
-"""Checks that a data set is complete, readable and aligned, and that its bytes are as published."""
+"""verify: checks that a data set is complete, readable and aligned, and that its bytes are as published."""
 
-import os
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated
 
-from prepcli.commands.verify.exports import verify_export
-from prepcli.commands.verify.manifests import (
-    MAX_PROBLEMS,
-    manifests_in,
-    named_files,
-    verify_containers,
-    verify_manifest,
-)
-from prepcli.commands.verify.options import Verify
-from prepcli.commands.verify.plain_codes import frame_shift_of
-from prepcli.commands.verify.report import VerifyReport
-from prepcli.commands.verify.runs import (
-    PublishedRun,
-    compare_with_audio,
-    judge_runs,
-    plan_of,
-    refuse_unfinished_runs,
-    runs_of,
-)
-from prepcli.commands.verify.shar import text_context_problems, verify_shar_set
-from prepcli.commands.verify.tarred import verify_tarred_set
-from prepcli.engine.ledger import run_folders
-from prepcli.engine.publishing.hashes import OTHER_BYTES, hash_of
-from prepcli.engine.publishing.output_files import PublishedFile
-from prepcli.engine.run.status import workspaces_of
-from prepcli.engine.state.plan import StoredPlan
-from prepcli.engine.state.store_output import OutputFiles
-from prepcli.engine.state.work_folder import note_unused
-from prepcli.engine.state.workspace import read_document
-from prepcli.errors import RecordRejected, UsageError, option
-from prepcli.formats.folders import advice_on_audio, irregular_files
-from prepcli.formats.indexes import INDEX_SUFFIX, index_names
-from prepcli.formats.sets import WHOLE_MANIFEST, CodesSet, ParquetSet, SharSet, StoredSet, TarredSet, open_set, sets_in
-from prepcli.interface.printing import printable_command
-from prepcli.jobs.inputs.data import containers_at
-from prepcli.manifest.fields import decode_value, parse_fields
-from prepcli.manifest.scan import lines_of, ranges_of
-from prepcli.manifest.sources import is_gzip, open_bytes
-from prepcli.processes.pools import map_in_order
-from prepcli.processes.workers import available_processors
-from prepcli.storage.addresses import join, on_hub
-from prepcli.storage.paths import AnyPath, path_of, relative
+from prepcli.interface.command import command
+from prepcli.interface.options import Option, PathText
+from prepcli.interface.shared_options import Json, NumWorkers, Progress, WorkDir
 
-_READ_FIELDS = ("tts_text", "tts_text_normalized")
+if TYPE_CHECKING:
+    from prepcli.commands.verify.report import VerifyReport
 
 
-def is_texts(path: AnyPath, runs: Sequence[PublishedRun]) -> bool:
-    """Whether `prepare-texts` wrote the file: by the state of the run next to it, or else by its first line."""
-    writer = next((run for run in runs if path.name in run.files), None)
-    if writer is not None:
-        return writer.plan.command == "prepare-texts" and path.suffix == ".json"
-    if is_gzip(str(path)):  # `prepare-texts` writes no gzip
-        return False
-    with open_bytes(str(path)) as file:
-        line = file.readline(1 << 20)
-    return b'"audio_filepath"' not in line and any(f'"{name}"'.encode() in line for name in _READ_FIELDS)
+@command("verify")
+def verify(
+    out: Annotated[
+        PathText,
+        Option(
+            "Directory of a tarred or Shar data set, of an export or of manifests; or a manifest.",
+            metavar="OUT",
+            is_argument=True,
+            takes_address=True,
+        ),
+    ],
+    *,
+    audio_base_dir: Annotated[
+        PathText | None,
+        Option(
+            "Base folder of relative audio paths in manifests.",
+            shown_default="that of the run, else the manifest's folder",
+            must_exist="folder",
+            takes_address=True,
+        ),
+    ] = None,
+    quick: Annotated[
+        bool, Option("Compare only names, sizes and ETags (object stores) with what was published; no file is read.")
+    ] = False,
+    work_dir: WorkDir = None,
+    as_json: Json = False,
+    num_workers: NumWorkers = None,
+    progress: Progress = False,
+) -> "VerifyReport":
+    """Check a data set: every shard readable and decodable, manifests and tars aligned, bytes as published.
 
+    Reads and decodes everything. In manifests, also those of extend-context-audio, every line is checked: its audio and
+    its context must exist and be long enough, and the context must be of the same voice; there only the headers of
+    audio are read. Problems are listed, and the exit code is 1. A set without a record is a problem as well.
 
-def verify_texts(path: AnyPath, report: VerifyReport) -> None:
-    """Check that each line has `text` and one field for TTS: all `tts_text`, or all `tts_text_normalized`."""
-    read_field: str | None = None
-    number = num_problems = 0
-    for part in ranges_of(str(path), path.stat().st_size):
-        for line in lines_of(part):
-            number += 1
-            try:
-                found, problem = _check_line(line)
-            except RecordRejected as rejected:
-                found, problem = None, rejected.detail
-            read_field = read_field or found
-            if found is not None and found != read_field:
-                problem = f"it has {found}, and lines before it have {read_field}"
-            report.records += problem is None
-            if problem is not None and num_problems < MAX_PROBLEMS:
-                num_problems += 1
-                report.problems.append(f"{path.name}:{number}: {problem}")
-
-
-def _check_line(line: bytes) -> tuple[str | None, str | None]:
-    """The name of the field for TTS, if the line has exactly one; and the problem of the line, or None."""
-    fields = parse_fields(line)
-    names = [name for name in _READ_FIELDS if name in fields]
-    if len(names) != 1:
-        return None, "there must be one of tts_text and tts_text_normalized"
-    for name in ("text", names[0]):
-        value = decode_value(fields[name]) if name in fields else None
-        if not isinstance(value, str) or not value.strip():
-            return names[0], f"{name} must be text that is not empty"
-    return names[0], None
-
-
-def verify_quickly(out: AnyPath, work_dir: Path | None = None) -> VerifyReport:
-    """Check that every published file exists with the published size and, in a store, the published ETag.
-
-    Raises:
-        UsageError: there is no state of a run to compare files with.
-    """
-    runs = runs_of(out, work_dir)
-    if not runs:
-        raise UsageError(
-            f"{option('--quick')} compares with the state of the run, and there is none for {out}: leave "
-            f"{option('--quick')} out, or give the {option('--work-dir')} of the run"
-        )
-    report = VerifyReport(str(out), kind="quick")
-    files = _published(runs, report)
-    for run in runs:
-        report.records += run.status.records_out
-        report.seconds += run.status.seconds_done
-    found = OutputFiles(out.parent if out.is_file() else out)
-    for name, file in files.items():
-        if not found.has(name):
-            report.problems.append(f"{name}: was published, but is missing")
-        elif (size := found.size_of(name)) != file.num_bytes:
-            report.problems.append(f"{name}: has {size:,} bytes, but {file.num_bytes:,} were published")
-        elif file.etag and (etag := found.etag_of(name)) not in ("", file.etag):
-            report.problems.append(
-                f"{name}: was written again after it was published (its ETag was {file.etag}, now {etag}); verify "
-                "without --quick compares the bytes"
-            )
-    by_etag = sum(1 for name, file in files.items() if file.etag and found.etag_of(name))
-    what = "name, size and ETag" if by_etag == len(files) > 0 else "name and size only"
-    report.notes.append(f"{len(files):,} files were compared by {what}; nothing was read")
-    judge_runs(runs, report)
-    return report
-
-
-def verify(options: Verify) -> VerifyReport:
-    """Check a data set.
+    Example: prepcli verify tarred/
 
     Returns:
         The counts of the checked data. If nothing is wrong, `problems` is empty and `status` is `ok`.
@@ -148,277 +60,14 @@ def verify(options: Verify) -> VerifyReport:
         >>> prepcli.verify("verified").problems
         []
     """
-    note_unused(options.work_dir, options.out)
-    if options.quick:
-        return verify_quickly(options.out, options.work_dir)
-    return check_set(
-        options.out, options.num_workers or available_processors(), options.audio_base_dir, options.work_dir
-    )
+    from prepcli.commands.verify.checking import check_set, verify_quickly
+    from prepcli.engine.state.work_folder import note_unused
+    from prepcli.processes.workers import available_processors
+    from prepcli.storage.paths import path_of
 
-
-def coded_set(out: AnyPath, work_dir: Path | None) -> SharSet:
-    """The Shar set whose codes are in `out`, found by the inputs of the runs that made them.
-
-    Raises:
-        UsageError: the Shar set cannot be found.
-    """
-    for workspace in workspaces_of(out, work_dir):
-        plan = read_document(workspace.plan_file, StoredPlan)
-        if plan is None:
-            continue
-        for file in plan.inputs:
-            one = open_set(path_of(join(plan.run_in, file["path"])).parent.parent)
-            if isinstance(one, SharSet) and not one.is_flat:
-                return one
-    raise UsageError(
-        f"{out} holds codes, but the Shar set they belong to cannot be found; give the directory that has its cuts"
-    )
-
-
-@dataclass
-class _Verification:
-    """The state of one check of `out`, which the checks of all its sets share.
-
-    Attributes:
-        out: the folder.
-        runs: the runs that made its content.
-        published: the files that the runs have published, by name.
-        num_workers: maximum number of worker processes.
-        work_dir: the folder of the state of runs whose output is in a store.
-        report: gets the problems.
-        coded: the folder of the Shar set from which codes were made; `out`, unless `out` holds only codes.
-    """
-
-    out: AnyPath
-    runs: Sequence[PublishedRun]
-    published: dict[str, PublishedFile]
-    num_workers: int
-    work_dir: Path | None
-    report: VerifyReport
-    coded: AnyPath
-
-    def __post_init__(self) -> None:
-        self.found = OutputFiles(self.out)
-        self.is_finished = all(run.is_finished for run in self.runs)
-        self.compared: set[str] = set()
-        self.unknown: set[str] = set()  # files of another command, for example, whose OUT.prepcli was removed
-
-    def published_hash(self, name: str) -> str | None:
-        """The published hash of a file, None if it is not known; the caller compares it."""
-        self.compared.add(name)
-        if name not in self.published and self.found.has(name):
-            self.unknown.add(name)
-        return self.published[name].hash if name in self.published else None
-
-
-def _check_tarred(one: TarredSet, of: _Verification) -> None:
-    if one.is_empty:
-        try:
-            one.check_parts()
-        except UsageError as error:
-            of.report.problems.append(str(error))
-    for part in one.sets:
-        verify_tarred_set(part, of.out, of.published_hash, of.num_workers, of.is_finished, of.report)
-
-
-def _check_shar(one: SharSet, of: _Verification) -> None:
-    verify_shar_set(one, None, of.published_hash, of.num_workers, of.report)
-    of.report.problems += text_context_problems(of.out, of.runs)
-
-
-def _check_codes(one: CodesSet, of: _Verification) -> None:
-    shar = coded_set(of.out, of.work_dir)
-    of.coded = shar.folder
-    verify_shar_set(shar, one, of.published_hash, of.num_workers, of.report)
-
-
-_CHECKS: dict[str, Callable[[Any, _Verification], None]] = {
-    "tarred": _check_tarred,
-    "shar": _check_shar,
-    "codes": _check_codes,
-}
-"""The check for each kind of set; all other kinds are exports (`verify_export`)."""
-
-
-def _sets_to_check(out: AnyPath, published: Collection[str]) -> list[StoredSet]:
-    """The sets to check: all tarred sets, and all Shar sets that are not flat; without them, the first other set."""
-    found = [
-        one
-        for one in sets_in(out, published)
-        if not (isinstance(one, SharSet) and one.is_flat)
-        and not (isinstance(one, ParquetSet) and not one.shards and not published)
-    ]
-    return [one for one in found if one.kind in ("tarred", "shar")] or found[:1]
-
-
-def check_set(
-    out: AnyPath, num_workers: int = 1, audio_base_dir: AnyPath | None = None, work_dir: Path | None = None
-) -> VerifyReport:
-    """Check all that `out` holds: a tarred set or its static buckets, a Shar set, an export, or manifests.
-
-    All audio of sets and exports is decoded. Codes are compared with the cuts, even if `out` holds only codes and the
-    Shar set is elsewhere. If `out` is the manifest of a tarred set, the set is checked. If it is another manifest, or a
-    folder with manifests of a run, each line is checked, and the header of its audio.
-
-    Raises:
-        UsageError: `out` holds no data set.
-    """
-    if on_hub(str(out)) and (containers := containers_at(str(out))):
-        return verify_containers(out, containers, num_workers)
-    if out.is_file():
-        if WHOLE_MANIFEST.match(out.name) and TarredSet(out.parent).has_tars:
-            return check_set(out.parent, num_workers, audio_base_dir, work_dir)
-        if not (runs_of(out) or runs_of(out.parent)) and (containers := containers_at(str(out), of_rows=True)):
-            return verify_containers(out, containers, num_workers)
-        return _verify_file(out, audio_base_dir, num_workers)
-    runs = runs_of(out, work_dir)
-    if not out.is_dir():
-        refuse_unfinished_runs(runs)
-        raise UsageError(f"there is no directory {out}; give the OUT of a command that makes data sets, or a manifest")
-    report = VerifyReport(str(out))
-    published = _published(runs, report)
-    sets = _sets_to_check(out, published)
-    kinds = {one.kind for one in sets}
-    manifests = manifests_in(out, list(published)) if kinds <= {"tarred", "shar", "codes"} else []
-    if not (sets or published or manifests or any(run.is_finished for run in runs)):
-        _refuse_state(out)
-        if containers := containers_at(str(out)):
-            return verify_containers(out, containers, num_workers)
-        refuse_unfinished_runs(runs)
-        raise UsageError(
-            f"{out} holds no data set: neither tarred (audio_<i>.tar, tarred_audio_manifest.json) nor Shar (cuts/"
-            "cuts.<i>.jsonl.gz), codes beside a Shar, an export (shards.list, data.list, filelists/, data-*.parquet) "
-            f"or manifests of a run{advice_on_audio(out)}"
-        )
-    of = _Verification(out, runs, published, num_workers, work_dir, report, coded=out)
-    report.problems += [f"{name}: was published, but is missing" for name in published if not of.found.has(name)]
-    for path in irregular_files(out):
-        report.problems.append(f"{relative(path, out)}: not a regular file but a pipe, a device or a broken link")
-    for one in sets:
-        if one.kind in _CHECKS:
-            _CHECKS[one.kind](one, of)
-        else:
-            verify_export(one, of.published_hash, num_workers, report)
-    for run in runs:
-        compare_with_audio(run, of.coded, num_workers, report)
-    for name in manifests:
-        if not kinds & {"tarred", "shar"}:
-            report.kind = "manifest"
-        _add_manifest(out / name, runs, audio_base_dir, num_workers, report)
-    rest = {name: file.hash for name, file in published.items() if name not in of.compared}
-    report.problems += _changed(out, rest, num_workers)
-    _note_others(of)
-    judge_runs(runs, report)
-    return report
-
-
-def _refuse_state(out: AnyPath) -> None:
-    """Raise `UsageError` if `out` is the folder with the state of a run."""
-    for folder in (out, *run_folders(out)) if isinstance(out, Path) else ():
-        if (state := read_document(folder / "plan.json", StoredPlan)) is not None:
-            raise UsageError(f"{out} holds the state of the run that made {state.out}; give {state.out}")
-
-
-def _note_others(of: _Verification) -> None:
-    """Add notes on files that no known run has published: checked files, and extra files in the folders of the set."""
-    if of.runs and of.unknown and of.is_finished:
-        of.report.files_not_compared = len(of.unknown)
-        commands = " and ".join(sorted({run.plan.command for run in of.runs}))
-        of.report.notes.append(
-            f"{len(of.unknown):,} files, such as {min(of.unknown)}, were not compared: the state in OUT.prepcli is "
-            f"of {commands}, which did not write them"
-        )
-    if of.published and of.is_finished and (extra := _extra_files(of.found, of.published, of.compared)):
-        of.report.notes.append(
-            f"{len(extra):,} file(s) in the folders of the set do not belong to it: no run has written them, and no "
-            f"reader looks for {', '.join(extra[:5])}{', ...' * (len(extra) > 5)}"
-        )
-
-
-def _extra_files(found: OutputFiles, published: Collection[str], read: Collection[str]) -> list[str]:
-    """Names of files that do not belong to the set, although their folder and suffix are those of published files.
-
-    `read`: the names of the files that were read. They belong to the set, like the published files, and so do the
-    indexes of both.
-    """
-    kinds = {os.path.split(name)[0]: set[str]() for name in published}
-    for name in published:
-        folder, file = os.path.split(name)
-        kinds[folder] |= {os.path.splitext(file)[1], INDEX_SUFFIX}
-    extra = [
-        name
-        for folder, suffixes in sorted(kinds.items())
-        for name in found.in_folder(folder)
-        if os.path.splitext(name)[1] in suffixes and name not in published and name not in read
-    ]
-    if not any(name.endswith(INDEX_SUFFIX) for name in extra):
-        return extra
-    indexes = {name for data in {*published, *read} for name in index_names(found.folder, data)}
-    return [name for name in extra if name not in indexes]
-
-
-def _verify_file(path: AnyPath, audio_base_dir: AnyPath | None, num_workers: int) -> VerifyReport:
-    """Check one manifest; the state of its run is next to it (`m.json.prepcli`), or next to its folder."""
-    report = VerifyReport(str(path), kind="manifest")
-    runs = [*runs_of(path), *(run for run in runs_of(path.parent) if path.name in run.files)]
-    texts = is_texts(path, runs)  # the file of speakers is next to the texts
-    everything = _published(runs, report)
-    if texts:
-        own = set(everything)
-    else:
-        own = {path.name, *named_files(path, plan_of(path.name, runs), audio_base_dir, everything)}
-    published = {name: file for name, file in everything.items() if name in own}
-    report.problems += [
-        f"{name}: was published, but is missing" for name in published if not (path.parent / name).exists()
-    ]
-    _add_manifest(path, runs, audio_base_dir, num_workers, report)
-    report.problems += _changed(path.parent, {name: file.hash for name, file in published.items()}, num_workers)
-    report.hashes_known = bool(published)
-    for run in runs:
-        if path.name in run.files:
-            compare_with_audio(run, path.parent, num_workers, report)
-    judge_runs(runs, report)
-    return report
-
-
-def _add_manifest(
-    path: AnyPath, runs: Sequence[PublishedRun], audio_base_dir: AnyPath | None, num_workers: int, report: VerifyReport
-) -> None:
-    report.manifests += 1
-    if is_texts(path, runs):
-        verify_texts(path, report)
-    else:
-        shift = frame_shift_of(path.name, runs)
-        verify_manifest(path, plan_of(path.name, runs), audio_base_dir, num_workers, shift, report)
-
-
-def _changed(out: AnyPath, published: dict[str, str], num_workers: int) -> Iterator[str]:
-    """Yield a problem for each existing file in `published` (hashes by name) with other or unreadable content."""
-    names = [name for name in published if (out / name).is_file()]
-    results = map_in_order(_differs, [(out / name, published[name]) for name in names], num_workers)
-    for name, differs in zip(names, results, strict=True):
-        if isinstance(differs, OSError):
-            yield f"{name}: cannot be read: {differs.strerror or differs}"
-        elif differs:
-            yield f"{name}: {OTHER_BYTES}"
-
-
-def _differs(file: tuple[AnyPath, str]) -> bool | OSError:
-    try:
-        return hash_of(*file).differs
-    except OSError as error:
-        return error
-
-
-def _published(runs: Sequence[PublishedRun], report: VerifyReport) -> dict[str, PublishedFile]:
-    """The files that runs have published; reports a problem for a run that is not finished."""
-    files: dict[str, PublishedFile] = {}
-    for run in runs:
-        report.hashes_known = True
-        if not run.is_finished:
-            report.problems.append(
-                f"the run is not finished: {run.status.units_done} of {run.status.units} units are done; "
-                f"continue with: {printable_command(run.status.continue_with or '')}"
-            )
-        files |= run.files
-    return files
+    path = path_of(str(out))
+    base = None if audio_base_dir is None else path_of(str(audio_base_dir))
+    note_unused(work_dir, path)
+    if quick:
+        return verify_quickly(path, work_dir)
+    return check_set(path, num_workers or available_processors(), base, work_dir)

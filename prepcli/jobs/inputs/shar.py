@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from itertools import chain, repeat
 from math import inf
+from pathlib import PurePosixPath
 from typing import Any, NoReturn
 
 import msgspec
@@ -93,12 +94,13 @@ class _ShardReader:
         `member` and `other` are the names of its audio and of its context.
 
         Raises:
-            UsageError: the text is not JSON.
+            UsageError: the text is not JSON, or a member belongs to another cut.
         """
         name, known = name_in(self._target, member), {}
         try:
             cut: SourceCut = decode_json(text, SourceCut)
             known = {"id": cut.id}
+            _check_names(cut.id, place, {str(self._target): member, str(self._context or self._target): other})
             if is_placeholder(member):
                 raise RecordRejected(RejectReason.MISSING_AUDIO, f"the cut {cut.id} has no audio")
             if cut.type not in ("MonoCut", "MultiCut", ""):
@@ -150,6 +152,20 @@ class _ShardReader:
             "tells them apart; make the Shar again with ids that differ"
         )
         raise RecordRejected(RejectReason.BAD_FIELD, detail)
+
+
+def _check_names(id: str, place: str, members: Mapping[str, str]) -> None:
+    """Check that the members of tars are those of a cut: lhotse names them by the cut's id.
+
+    Raises:
+        UsageError: a member has the name of another cut, so that each following cut would get the audio of another.
+    """
+    for tar, member in members.items():
+        if member.rpartition(".")[0] != id and str(PurePosixPath(member).with_suffix("")) != id:
+            raise UsageError(
+                f"{place} is the cut {id}, but {tar} has {member} in its place: a member is missing, or their order "
+                "was changed; copy the shard again"
+            )
 
 
 def _channel(cut: SourceCut, supervision: SourceSupervision | None) -> int | None:

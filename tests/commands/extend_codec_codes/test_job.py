@@ -23,7 +23,7 @@ from prepcli.commands.extend_codec_codes.job import CodesJob, codes_workspace
 from prepcli.commands.extend_codec_codes.options import CodesOptions
 from prepcli.commands.extend_codec_codes.plan import InputShard, find_input, group_shards
 from prepcli.commands.extend_codec_codes.shard_index import index_shard
-from prepcli.commands.verify.command import check_set
+from prepcli.commands.verify.checking import check_set
 from prepcli.engine.publishing.rejects import Budget
 from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.report import Report

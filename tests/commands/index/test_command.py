@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from prepcli.commands.index import command as index_files
+from prepcli.commands.index import indexing as index_files
 from prepcli.commands.index.sets import DataFile
 from prepcli.formats.indexes import make_index, mirrored
 from prepcli.manifest.sources import expand_paths

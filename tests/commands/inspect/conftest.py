@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from prepcli.commands.inspect.command import look_at
-from prepcli.commands.inspect.options import Inspect
+from prepcli.commands.inspect.command import inspect
 from prepcli.commands.inspect.report import Inspection
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
 from tests.support.running import prepcli
@@ -15,7 +14,7 @@ from tests.support.toy_codec import use_toy_codec
 
 
 def look(path: object, **options: object) -> Inspection:
-    return look_at(Inspect(path=str(path), **options))  # type: ignore[arg-type]
+    return inspect(str(path), **options)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="session")

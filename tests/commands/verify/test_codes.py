@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from prepcli.commands.verify.command import check_set
+from prepcli.commands.verify.checking import check_set
 from prepcli.formats.npy import npy_bytes
 from tests.conftest import MINI_CORPUS, copy_set
 from tests.support.running import prepcli

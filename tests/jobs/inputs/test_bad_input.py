@@ -287,6 +287,24 @@ def test_a_field_of_a_shar_alone_has_no_texts(manifest: Path, tmp_path: Path) ->
     assert "recording.000000.tar is named as a field of a Lhotse Shar, which has no texts: give" in done.error_line
 
 
+@pytest.mark.parametrize("left_out", [None, 0])
+def test_audio_of_a_shar_belongs_to_its_cut(manifest: Path, tmp_path: Path, left_out: int | None) -> None:
+    """Members that are in another order, or one that is missing: lhotse stops there too."""
+    source = make("shar", manifest, tmp_path)
+    tar = next(source.rglob("*.tar"))
+    with tarfile.open(tar) as archive:
+        members = [(member, archive.extractfile(member)) for member in archive]
+        contents = [(member, file.read()) for member, file in members if file is not None]
+    pairs = [contents[number : number + 2] for number in range(0, len(contents), 2)]
+    pairs = [pairs[1], pairs[0], *pairs[2:]] if left_out is None else [*pairs[:left_out], *pairs[left_out + 1 :]]
+    with tarfile.open(tar, "w") as archive:
+        for member, data in (one for pair in pairs for one in pair):
+            archive.addfile(member, io.BytesIO(data))
+    done = prepcli("manifest-to-tarred", source, tmp_path / "out", "--num-shards", 1)
+    assert done.code == 2
+    assert "in its place: a member is missing, or their order was changed; copy the shard again" in done.error_line
+
+
 def test_a_shar_with_audio_of_contexts_only_has_no_audio_of_its_cuts(manifest: Path, tmp_path: Path) -> None:
     source = make("shar", manifest, tmp_path)
     (field,) = (one for one in source.iterdir() if one.name not in ("cuts", "index"))
