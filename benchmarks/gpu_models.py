@@ -252,8 +252,9 @@ class Command:
 @cache
 def _import_commands() -> None:
     """Import what forks need, or each would do so."""
-    for package in ("manifest_to_shar", "extend_codec_codes", "extend_context_audio", "exports.mels"):
-        importlib.import_module(f"prepcli.commands.{package}.job")
+    used = "manifest_to_shar.shards", "extend_codec_codes.job", "extend_context_audio.job", "exports.mels.on_device"
+    for module in used:
+        importlib.import_module(f"prepcli.commands.{module}")
     importlib.import_module("prepcli.cli.app")
 
 

@@ -15,8 +15,7 @@ from gpu_checks import extend
 from gpu_models import Command, codec_file, corpus, load_codec, load_speaker, speaker_file
 from gpu_report import Bench
 
-from prepcli.commands.exports.mels.options import MelsOptions
-from prepcli.commands.exports.mels.spectrogram import MelSpectrogram
+from prepcli.commands.exports.mels.spectrogram import MelForm, MelSpectrogram
 from prepcli.commands.extend_codec_codes.encoding import BatchShape, encode_rows, move_rows
 from prepcli.commands.extend_context_audio.job import BATCH_SECONDS as BATCH_SECONDS_OF
 from prepcli.jobs.model_job import WAITED, WALL
@@ -289,7 +288,7 @@ def mels_end_to_end(bench: Bench) -> None:
         took[device] = time.perf_counter() - begun
         bench.add(f"--devices {device}", round(took[device], 2), "s")
     names = [path.name for path in sorted((bench.work / "mels_cpu/mels").iterdir())[::20]]
-    spectrogram = MelSpectrogram(MelsOptions())
+    spectrogram = MelSpectrogram(MelForm())
     spectrogram.to(bench.device)
     clips = [torch.randn(9000 + 700 * row, generator=torch.Generator().manual_seed(row)) / 10 for row in range(32)]
     batch = torch.nn.utils.rnn.pad_sequence(clips, batch_first=True).to(bench.device)

@@ -116,7 +116,7 @@ def test_many_at_once_and_random_numbers_of_their_own(tmp_path: Path) -> None:
 def test_a_light_fork_has_all_commands_but_not_pytorch(tmp_path: Path) -> None:
     code = (
         "import importlib.util, sys\n"
-        "print('prepcli.commands.manifest_to_shar.job' in sys.modules, 'torch' in sys.modules)\n"
+        "print('prepcli.commands.manifest_to_shar.shards' in sys.modules, 'torch' in sys.modules)\n"
         "importlib.util.find_spec('torch')"
     )
     assert ends(start(tmp_path, code))[:2] == (0, "True False\n")

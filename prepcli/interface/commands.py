@@ -114,7 +114,7 @@ TASKS: dict[str, tuple[Command, ...]] = {
     ),
     "Prepare training data from manifests": (
         _command("manifest-to-tarred", "Make tar shards with manifests, for NeMo", module="command"),
-        _command("manifest-to-shar", "Make a Lhotse Shar set, for NeMo and lhotse"),
+        _command("manifest-to-shar", "Make a Lhotse Shar set, for NeMo and lhotse", module="command", is_typed=True),
         _command(
             "manifest-to-wenet",
             "Make shards or a data list for WeNet",
@@ -122,9 +122,27 @@ TASKS: dict[str, tuple[Command, ...]] = {
             module="command",
             is_typed=True,
         ),
-        _command("manifest-to-mels", "Make mel-spectrograms for Tacotron 2", package="exports.mels"),
-        _command("manifest-to-parquet", "Make Parquet files, for NeMo and datasets", package="exports.parquet"),
-        _command("convert-audio", "Cut, resample or unpack audio into plain files", package="exports.files"),
+        _command(
+            "manifest-to-mels",
+            "Make mel-spectrograms for Tacotron 2",
+            package="exports.mels",
+            module="command",
+            is_typed=True,
+        ),
+        _command(
+            "manifest-to-parquet",
+            "Make Parquet files, for NeMo and datasets",
+            package="exports.parquet",
+            module="command",
+            is_typed=True,
+        ),
+        _command(
+            "convert-audio",
+            "Cut, resample or unpack audio into plain files",
+            package="exports.files",
+            module="command",
+            is_typed=True,
+        ),
     ),
     "Extend manifests and Shar sets": (
         _command("extend-context-audio", "Give each record another utterance of its voice"),

@@ -261,7 +261,7 @@ def each_record(
     numbers: Iterable[int],
     write: Callable[[int], float | None],
     writer: UnitWriter,
-    advance: Advance | None = None,
+    advance: Callable[[int, float], object] | None = None,
 ) -> None:
     """Write records one after the other; count each record that is written, and reject the others.
 

@@ -20,9 +20,9 @@ def main() -> None:
 
         use_toy_voice(setattr)
     if "manifest-to-mels" in sys.argv:
-        from prepcli.commands.exports import options
+        from prepcli.commands.exports.mels import clips
 
-        options.RECORDS_PER_UNIT = 3
+        clips.RECORDS_PER_UNIT = 3
     with one_process():
         main()
 

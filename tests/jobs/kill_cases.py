@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from prepcli.commands.exports.mels.options import MelsOptions
+from prepcli.commands.exports.mels.clips import RECORDS_PER_UNIT
 from tests.commands.download.lhotse_trees import install_stand_in
 from tests.commands.download.make_fisher import folders, make_fisher
 from tests.commands.download.miniatures import SPEAKERS, an4, checksum_list, librispeech, tar_gz
@@ -99,7 +99,7 @@ def mels(folder: Path) -> Case:
     write_audio(folder / "talk.wav", 60.0, 22050)
     records = [
         {"audio_filepath": "talk.wav", "offset": number * 0.03, "duration": 0.4, "text": str(number)}
-        for number in range(6 * MelsOptions().unit_size - 3)
+        for number in range(6 * RECORDS_PER_UNIT - 3)
     ]
     manifest = write_lines(folder / "manifest.json", with_missing(records, 3, 60))
     return undisturbed(Case("manifest-to-mels", manifest, ("--devices", "cpu"), 6, 3), folder)

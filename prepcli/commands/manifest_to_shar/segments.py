@@ -9,7 +9,8 @@ from typing import IO, Any, NamedTuple
 
 from prepcli.audio.encode import LOSSLESS
 from prepcli.audio.probe import Probes, probe_bytes
-from prepcli.audio.segments import EncodedAudio, Policy, Segment, TargetFormat, encoded, locate
+from prepcli.audio.segments import EncodedAudio, Segment, encoded, locate
+from prepcli.commands.exports.records import Conversion
 from prepcli.errors import RecordRejected, naming
 
 CACHE_BYTES = 256 << 20
@@ -31,7 +32,7 @@ class SegmentStore:
     use.
 
     Examples:
-        with SegmentStore(TargetFormat("flac"), SHAR, directory) as store:
+        with SegmentStore(Conversion(TargetFormat("flac"), SHAR), directory) as store:
             segment = store.locate("/data/a.wav", 1.5, 2.0, None)
             store.expect(segment)
             audio = store.take(segment)
@@ -39,20 +40,12 @@ class SegmentStore:
 
     def __init__(
         self,
-        wanted: TargetFormat,
-        policy: Policy,
+        conversion: Conversion,
         directory: Path | None,
         cache_bytes: int = CACHE_BYTES,
-        *,
-        check_audio: bool = False,
     ) -> None:
-        """`directory`: the folder of the temporary file, if one is needed (None: the system's folder).
-
-        `check_audio`: whether files that are copied are decoded as well, to find damaged ones.
-        """
-        self._wanted = wanted
-        self._policy = policy
-        self._check_audio = check_audio
+        """`directory`: the folder of the temporary file, if one is needed (None: the system's folder)."""
+        self._conversion = conversion
         self._directory = directory or Path(tempfile.gettempdir())
         self._free_bytes = cache_bytes
         self._probe = Probes()
@@ -68,7 +61,7 @@ class SegmentStore:
         Raises:
             RecordRejected: MISSING_AUDIO, UNREADABLE_AUDIO, BEYOND_AUDIO, ..., BAD_FIELD if the channel does not exist.
         """
-        return locate(path, self._probe(path), offset, duration, channel, self._policy)
+        return locate(path, self._probe(path), offset, duration, channel, self._conversion.policy)
 
     def expect(self, segment: Segment) -> None:
         """Announce one use of a segment."""
@@ -104,7 +97,7 @@ class SegmentStore:
 
     def _make(self, segment: Segment) -> EncodedAudio | RecordRejected:
         try:
-            made = encoded(segment, self._wanted, self._policy, check=self._check_audio)
+            made = encoded(segment, *self._conversion[:2], check=self._conversion.check)
             if not made.is_copy and made.format not in LOSSLESS:  # lossy codecs may add or drop samples
                 made = replace(made, num_samples=probe_bytes(made.data, segment.name).num_samples)
         except RecordRejected as rejected:

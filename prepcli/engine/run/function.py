@@ -12,9 +12,10 @@ from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
 from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.plan import Contents, Plan, UnitT
+from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.work_folder import note_unused
 from prepcli.engine.state.workspace import FileWorkspace, Workspace, real_file
-from prepcli.interface.calls import Call, current_call
+from prepcli.interface.calls import current_call
 from prepcli.interface.options import PathText, settings_of, shown_defaults
 from prepcli.storage.paths import AnyPath, path_of
 
@@ -77,21 +78,25 @@ def _nothing(*_: object) -> dict[str, Any]:
 
 
 class _Functions(UnitJob[UnitT, Contents]):
-    """A job of functions."""
+    """A job of functions; for the arguments see `run`."""
 
     def __init__(
         self,
-        call: Call,
         output: Output,
         divide: Planning[UnitT, Contents],
         write: Write[Contents, UnitT],
-        join: Finish[UnitT, Contents],
-        settings: Settings[UnitT, Contents],
-        input_files: Sequence[str | AnyPath],
+        join: Finish[UnitT, Contents] = _nothing,
+        settings: Settings[UnitT, Contents] = None,
+        *,
+        input_files: Sequence[str | AnyPath] = (),
+        prepare: Callable[[], object] = _nothing,
+        check_done: Callable[[Sequence[UnitT], Workspace], object] = _nothing,
+        made_of: Callable[[OutputFiles, str], Iterable[str]] = _nothing,
     ) -> None:
-        self._call, self._divide, self._write, self._join = call, divide, write, join
+        self._call, self._divide, self._write, self._join = current_call(), divide, write, join
         self._settings, self._patterns, self._input_files = settings, output.patterns, input_files
-        self.defaults = shown_defaults(type(call.options))
+        self._prepare, self._check_done, self._made_of = prepare, check_done, made_of
+        self.defaults = shown_defaults(type(self._call.options))
 
     @property
     def command(self) -> str:
@@ -117,12 +122,25 @@ class _Functions(UnitJob[UnitT, Contents]):
     def planned_rejects(self, plan: Plan[UnitT, Contents]) -> Iterator[bytes]:
         return plan.reject_lines()
 
+    def prepare(self) -> None:
+        self._prepare()
+
+    def check_done(self, done: Sequence[UnitT], workspace: Workspace) -> None:
+        self._check_done(done, workspace)
+
+    def made_of(self, found: OutputFiles, name: str) -> Iterable[str]:
+        return self._made_of(found, name)
+
     def process(self, plan: Plan[UnitT, Contents], unit: UnitT, writer: UnitWriter, advance: Advance) -> None:
         writer.advance = advance
         self._write(plan.contents, unit, writer)
 
     def finish(self, plan: Plan[UnitT, Contents], markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         return dict(self._join(plan, markers, writer))
+
+
+FunctionJob = _Functions
+"""The job that `run` does; a job with a model extends it."""
 
 
 def run(
@@ -134,6 +152,9 @@ def run(
     settings: Settings[UnitT, Contents] = None,
     reads_audio_files: bool = True,
     input_files: Sequence[str | AnyPath] = (),
+    prepare: Callable[[], object] = _nothing,
+    check_done: Callable[[Sequence[UnitT], Workspace], object] = _nothing,
+    made_of: Callable[[OutputFiles, str], Iterable[str]] = _nothing,
 ) -> Report:
     """Do this rank's share of the units in worker processes; commit if all units are done, by any rank.
 
@@ -149,12 +170,25 @@ def run(
             default the options of the command that do (`prepcli.interface.options.settings_of`).
         reads_audio_files: whether many missing audio files show that a folder is not mounted.
         input_files: files that the command reads, besides those of the plan, and must not replace.
+        prepare: called if there is work, before the worker processes are forked (`prepcli.engine.run.job.Job.prepare`).
+        check_done: checks that the missing units can be added to the finished ones, or raises `UsageError`.
+        made_of: the possible names of index files of a published file, which are removed together with it.
 
     Raises:
         UsageError: the inputs or the options are wrong, or OUT belongs to another run or has files of others.
         TooManyRejectsError: more records were rejected than `--max-rejects` allows.
         IncompleteError: the run was interrupted, or a worker was killed.
     """
-    job = _Functions(current_call(), output, plan, write, finish, settings, input_files)
+    job = FunctionJob(
+        output,
+        plan,
+        write,
+        finish,
+        settings,
+        input_files=input_files,
+        prepare=prepare,
+        check_done=check_done,
+        made_of=made_of,
+    )
     job.reads_audio_files = reads_audio_files
     return run_job(job, output.workspace, output.engine)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from prepcli.commands.manifest_to_shar.job import AudioPart
+from prepcli.commands.manifest_to_shar.entries import AudioPart
 from tests.commands.manifest_to_tarred.test_bad_input import BAD_LINES, corpus, line
 from tests.conftest import read_lines, write_lines
 from tests.support.audio_files import write_audio

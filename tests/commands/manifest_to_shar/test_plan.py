@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from prepcli.commands.manifest_to_shar.job import hundredths, occurrences_of_ids
+from prepcli.commands.manifest_to_shar.entries import hundredths, occurrences_of_ids
 from prepcli.formats.shar import recording_id, segment_id
 from prepcli.manifest.index import index_manifests
 from tests.conftest import write_lines

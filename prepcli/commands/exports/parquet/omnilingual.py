@@ -1,20 +1,20 @@
 """manifest-to-parquet for omnilingual-asr: partitions by corpus, split and language, and the table of their hours."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from prepcli.audio.encode import LOSSLESS
 from prepcli.audio.info import unreadable
 from prepcli.audio.probe import probe_bytes
-from prepcli.audio.segments import OMNILINGUAL, TargetFormat, with_channel
-from prepcli.commands.exports.job import AudioContents
-from prepcli.commands.exports.parquet.options import ParquetOptions
+from prepcli.commands.exports.records import AudioContents, Conversion
 from prepcli.engine.publishing.publish import Marker, UnitWriter
+from prepcli.engine.run.function import Output, run
+from prepcli.engine.run.report import Report
 from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
@@ -22,7 +22,6 @@ from prepcli.formats.omnilingual import (
     MIN_ROWS,
     NAME_OF_CORPUS,
     NAME_OF_SPLIT,
-    RATE,
     ROWS_PER_GROUP,
     SIZE,
     SUMMARY_NAME,
@@ -33,8 +32,9 @@ from prepcli.formats.omnilingual import (
     summary,
 )
 from prepcli.formats.parquet import FILE_NAME, OmnilingualFile, file_name, omnilingual_schema
-from prepcli.jobs.record_job import RecordJob, RecordUnit, RecordWriter, units_of
+from prepcli.jobs.record_job import RecordUnit, units_of
 from prepcli.jobs.records import Records
+from prepcli.jobs.source import Source, items
 from prepcli.manifest.index import ManifestIndex
 from prepcli.manifest.parts import FieldKey, KeyFunction
 from prepcli.manifest.record import Record
@@ -89,124 +89,123 @@ class PartitionUnit(RecordUnit):
 OmnilingualPlan = Plan[PartitionUnit, AudioContents]
 
 
-class OmnilingualJob(RecordJob[PartitionUnit, AudioContents]):
-    """Turns manifests into Parquet files for omnilingual-asr. A unit is a file of a partition."""
+class Fields(NamedTuple):
+    """The values of the fields `corpus`, `split` and `lang` of records without them; None: there is no such value."""
 
-    command: ClassVar[str] = "manifest-to-parquet"
-    options: ParquetOptions
-
-    def output_patterns(self, plan: OmnilingualPlan) -> Sequence[str]:
-        """Patterns for the names of the Parquet files and of the table of hours."""
-        return _OUTPUT_PATTERNS
-
-    def prepare(self) -> None:
-        """Import pyarrow once, before the worker processes are forked."""
-        import pyarrow.parquet  # noqa: F401
-
-    def plan(self, workspace: Workspace) -> OmnilingualPlan:
-        """Index the manifests, and divide the records of each partition into files."""
-        records = self.read(workspace, _KEYS)
-        for name, flag in _OPTIONS.items():
-            if self._default(name) is None and len(records) and not records.index.keys[name].any():
-                raise UsageError(f"no record has the field {name}, which names its folder: give {option(flag)}")
-        values = self.layout(records, lambda scratch: self._divide(records.index, scratch))
-        order, bounds, seconds = (values[name] for name in ("order", "bounds", "seconds"))
-        partitions = [self._partition(records, number) for number in order[bounds[:-1]].tolist()]
-
-        def make(id: str, cost: float, num_records: int, number: int, lo: int, hi: int) -> PartitionUnit:
-            return PartitionUnit(id, cost, num_records, number, lo, hi, partitions[number])
-
-        units = units_of("shard", bounds.tolist(), seconds.tolist(), make=make)
-        return records.plan(units, AudioContents(records, order=order))
-
-    def _divide(self, index: ManifestIndex, scratch: Scratch) -> Values:
-        """The `order` of the records, partition by partition, the `bounds` of the files, and the `seconds` of each."""
-        order = in_order(len(index), self.options.seed, scratch)
-        groups = scratch.zeros(len(index), np.uint64)
-        for name in _OPTIONS:
-            groups = mix64(groups) ^ selected(index.keys[name], order, scratch)
-        positions = order_by_group(groups, scratch)
-        order, groups = selected(order, positions, scratch), selected(groups, positions, scratch)
-        bounds = [0]
-        for start, end in pairwise([0, *(np.flatnonzero(groups[1:] != groups[:-1]) + 1).tolist(), len(index)]):
-            files = max(1, (end - start) // MIN_ROWS) if end > start else 0
-            bounds += (start + by_count(end - start, files)[1:]).tolist() if files else []
-        return {
-            "order": order,
-            "bounds": np.array(bounds),
-            "seconds": seconds_of(index.duration, order, np.array(bounds)),
-        }
-
-    def _partition(self, records: Records, number: int) -> Partition:
-        """The partition of record `number`, and of all records with the same corpus, split and language."""
-        record, keys = records.record(number), records.index.keys
-        return Partition.of(
-            {name: str(record.get(name)) if keys[name][number] else self._default(name) for name in _OPTIONS}
-        )
-
-    def _default(self, name: str) -> str | None:
-        """The value of a field for records without it; None if no option gives one."""
-        return {"corpus": self.options.corpus, "split": self.options.set_split, "lang": self.options.set_lang}[name]
-
-    def open_unit(self, contents: AudioContents, unit: PartitionUnit, writer: UnitWriter) -> RecordWriter:
-        """Return the writer of a file. If the partition has a `problem`, the writer only rejects all records."""
-        one = unit.partition
-        if one.problem:
-            return _Rejecting(one.problem)
-        name = f"{folder_of(one.corpus, one.split, one.language)}/{file_name(unit.number)}"
-        file = OmnilingualFile(writer.open(name), omnilingual_schema(), ROWS_PER_GROUP)
-        return _File(contents, file, writer, self.options)
-
-    def finish(self, plan: OmnilingualPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Write the table of hours. Returns two paths for a training config: OUT (`dataset`), and that of the table."""
-        partitions = {unit.id: unit.partition for unit in plan.units}
-        samples: Counter[tuple[str, str]] = Counter()
-        for marker in markers:
-            one = partitions[marker.unit]
-            if marker.records_out:
-                samples[one.corpus, one.language] += int(marker.extra[_SAMPLES])
-        writer.open(SUMMARY_NAME).write(summary(samples).encode())
-        out = writer.workspace.out
-        return {"dataset": out, "dataset_summary_path": out / SUMMARY_NAME}
+    corpus: str | None
+    split: str | None
+    lang: str | None
 
 
-class _Rejecting(RecordWriter):
-    """Rejects all records of a unit."""
+def run_omnilingual(output: Output, source: Source, conversion: Conversion, given: Fields, seed: int | None) -> Report:
+    """Make Parquet files for omnilingual-asr; a unit is a file of a partition."""
+    output.patterns = _OUTPUT_PATTERNS
 
-    def __init__(self, problem: str) -> None:
-        self._problem = problem
+    def plan(workspace: Workspace) -> OmnilingualPlan:
+        return _plan(source, workspace, given._asdict(), seed)
 
-    def add(self, number: int, record: Record) -> float:
-        raise RecordRejected(RejectReason.BAD_FIELD, self._problem)
+    def write(contents: AudioContents, unit: PartitionUnit, writer: UnitWriter) -> None:
+        if unit.partition.problem:
+            _reject(contents, unit, writer)
+        else:
+            _write_file(contents, unit, writer, conversion)
+
+    return run(output, plan, write, _finish, settings=source.settings, prepare=import_pyarrow)
 
 
-@dataclass(frozen=True, slots=True)
-class _File(RecordWriter):
-    """Writes a file of a partition."""
+def import_pyarrow() -> None:
+    """Import pyarrow once, before the worker processes are forked."""
+    import pyarrow.parquet  # noqa: F401
 
-    contents: AudioContents
-    file: OmnilingualFile
-    writer: UnitWriter
-    options: ParquetOptions
 
-    def add(self, number: int, record: Record) -> float:
-        text = record.text("text")
-        if text is None:
-            raise RecordRejected(RejectReason.MISSING_FIELD, "there is no text")
-        for name in _OPTIONS:
-            if type(value := record.get(name)) not in (str, int) and value is not None:
-                raise RecordRejected(RejectReason.BAD_FIELD, f"{name} is {value!r}; it must be a text")
-        policy = with_channel(OMNILINGUAL, self.options.channel)
-        target = TargetFormat(self.options.force_codec or "flac", RATE)
-        segment, stored = self.contents.load_audio(number, record, target, policy, check=self.options.check_audio)
-        if len(stored.data) > OmnilingualFile.max_group_bytes:
-            unreadable(segment.name, "is too long for a value of Parquet that is a list")
-        size = stored.num_samples
-        if not stored.is_copy and stored.format not in LOSSLESS:  # lossy codecs may add or drop samples
-            size = probe_bytes(stored.data, segment.name).num_samples
-        self.file.add(stored.data, {TEXT: text, SIZE: size})
-        self.writer.extra[_SAMPLES] += size
-        return segment.duration
+def _plan(source: Source, workspace: Workspace, given: Mapping[str, str | None], seed: int | None) -> OmnilingualPlan:
+    """Index the manifests, and divide the records of each partition into files."""
+    records = source.read(workspace, _KEYS)
+    for name, flag in _OPTIONS.items():
+        if given[name] is None and len(records) and not records.index.keys[name].any():
+            raise UsageError(f"no record has the field {name}, which names its folder: give {option(flag)}")
+    values = source.layout(records, lambda scratch: _divide(records.index, seed, scratch))
+    order, bounds, seconds = (values[name] for name in ("order", "bounds", "seconds"))
+    partitions = [_partition(records, number, given) for number in order[bounds[:-1]].tolist()]
 
-    def close(self) -> None:
-        self.file.close()
+    def make(id: str, cost: float, num_records: int, number: int, lo: int, hi: int) -> PartitionUnit:
+        return PartitionUnit(id, cost, num_records, number, lo, hi, partitions[number])
+
+    units = units_of("shard", bounds.tolist(), seconds.tolist(), make=make)
+    return records.plan(units, AudioContents(records, order=order))
+
+
+def _divide(index: ManifestIndex, seed: int | None, scratch: Scratch) -> Values:
+    """The `order` of the records, partition by partition, the `bounds` of the files, and the `seconds` of each."""
+    order = in_order(len(index), seed, scratch)
+    groups = scratch.zeros(len(index), np.uint64)
+    for name in _OPTIONS:
+        groups = mix64(groups) ^ selected(index.keys[name], order, scratch)
+    positions = order_by_group(groups, scratch)
+    order, groups = selected(order, positions, scratch), selected(groups, positions, scratch)
+    bounds = [0]
+    for start, end in pairwise([0, *(np.flatnonzero(groups[1:] != groups[:-1]) + 1).tolist(), len(index)]):
+        files = max(1, (end - start) // MIN_ROWS) if end > start else 0
+        bounds += (start + by_count(end - start, files)[1:]).tolist() if files else []
+    return {
+        "order": order,
+        "bounds": np.array(bounds),
+        "seconds": seconds_of(index.duration, order, np.array(bounds)),
+    }
+
+
+def _partition(records: Records, number: int, given: Mapping[str, str | None]) -> Partition:
+    """The partition of record `number`, and of all records with the same corpus, split and language."""
+    record, keys = records.record(number), records.index.keys
+    return Partition.of({name: str(record.get(name)) if keys[name][number] else given[name] for name in _OPTIONS})
+
+
+def _reject(contents: AudioContents, unit: PartitionUnit, writer: UnitWriter) -> None:
+    """Reject all records of a unit, because their partition has a `problem`."""
+    for item in items(contents, unit, writer):
+        with item:
+            raise RecordRejected(RejectReason.BAD_FIELD, unit.partition.problem)
+
+
+def _write_file(contents: AudioContents, unit: PartitionUnit, writer: UnitWriter, conversion: Conversion) -> None:
+    """Write a file of a partition."""
+    place = unit.partition
+    name = f"{folder_of(place.corpus, place.split, place.language)}/{file_name(unit.number)}"
+    file = OmnilingualFile(writer.open(name), omnilingual_schema(), ROWS_PER_GROUP)
+    for item in items(contents, unit, writer):
+        with item:
+            text = _text(item.record)
+            segment, stored = contents.load_audio(item.number, item.record, conversion)
+            if len(stored.data) > OmnilingualFile.max_group_bytes:
+                unreadable(segment.name, "is too long for a value of Parquet that is a list")
+            size = stored.num_samples
+            if not stored.is_copy and stored.format not in LOSSLESS:  # lossy codecs may add or drop samples
+                size = probe_bytes(stored.data, segment.name).num_samples
+            file.add(stored.data, {TEXT: text, SIZE: size})
+            item.seconds = segment.duration
+            writer.extra[_SAMPLES] += size
+    file.close()
+
+
+def _text(record: Record) -> str:
+    """The text of a record whose fields are usable."""
+    text = record.text("text")
+    if text is None:
+        raise RecordRejected(RejectReason.MISSING_FIELD, "there is no text")
+    for name in _OPTIONS:
+        if type(value := record.get(name)) not in (str, int) and value is not None:
+            raise RecordRejected(RejectReason.BAD_FIELD, f"{name} is {value!r}; it must be a text")
+    return text
+
+
+def _finish(plan: OmnilingualPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
+    """Write the table of hours. Returns two paths for a training config: OUT (`dataset`), and that of the table."""
+    partitions = {unit.id: unit.partition for unit in plan.units}
+    samples: Counter[tuple[str, str]] = Counter()
+    for marker in markers:
+        place = partitions[marker.unit]
+        if marker.records_out:
+            samples[place.corpus, place.language] += int(marker.extra[_SAMPLES])
+    writer.open(SUMMARY_NAME).write(summary(samples).encode())
+    out = writer.workspace.out
+    return {"dataset": out, "dataset_summary_path": out / SUMMARY_NAME}

@@ -12,22 +12,25 @@ import soundfile
 from prepcli.audio.info import AudioInfo
 from prepcli.audio.resample import resample
 from prepcli.audio.segments import whole
-from prepcli.commands.exports.mels.job import MelsOnDevice, resampled_length
-from prepcli.commands.exports.mels.options import MelsOptions
-from prepcli.commands.exports.mels.spectrogram import MelSpectrogram
-from prepcli.engine.publishing.rejects import Budget
-from prepcli.engine.run.job import RunOptions
+from prepcli.commands.exports.mels.clips import resampled_length
+from prepcli.commands.exports.mels.command import manifest_to_mels
+from prepcli.commands.exports.mels.on_device import MelsOnDevice
+from prepcli.commands.exports.mels.spectrogram import MelForm, MelSpectrogram
 from prepcli.engine.run.run import run_job
-from prepcli.engine.state.workspace import Workspace
-from prepcli.interface.calls import called
-from prepcli.processes.ranks import detect_rank
+from prepcli.models import ranks
 from tests.conftest import SHORT_CORPUS, copy_set, make_set, read_lines, tree, write_lines
 from tests.support.audio_files import write_audio
 from tests.support.lazy import lazy
 from tests.support.running import prepcli
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import torch
+
+    from prepcli.engine.run.job import RunOptions
+    from prepcli.engine.run.report import Report
+    from prepcli.engine.state.workspace import Workspace
 else:
     torch = lazy("torch")
 
@@ -75,7 +78,7 @@ def test_lists_and_mels(corpus: Path, made: Path) -> None:
     assert [path for path, _ in mels] == ["mels/a.pt", "mels/b.pt", "mels/c.pt"]
     assert [path for path, _ in audio] == [str(corpus / "wavs" / name) for name in ("a.wav", "b.wav", "c.wav")]
     assert [text for _, text in mels] == [text for _, text in audio] == [f"Text of {n}.wav, “said”." for n in "abc"]
-    compute = MelSpectrogram(MelsOptions())
+    compute = MelSpectrogram(MelForm())
     for (mel_path, _), (audio_path, _) in zip(mels, audio, strict=True):
         samples = soundfile.read(audio_path, dtype="float32")[0]
         mel = mel_of(made / mel_path)
@@ -180,7 +183,7 @@ def test_segments_channels_and_loud_audio(tmp_path: Path) -> None:
     write_lines(tmp_path / "m.json", records)
     done = make_set("manifest-to-mels", tmp_path / "m.json", tmp_path / "out", "--devices", "cpu")
     assert done.json["details"]["segments"] == "2 records are parts of files and are not in the list of audio"
-    compute = MelSpectrogram(MelsOptions())
+    compute = MelSpectrogram(MelForm())
 
     def expected(samples: np.ndarray) -> torch.Tensor:
         return compute(torch.from_numpy((samples / 32768).astype(np.float32)))
@@ -198,7 +201,7 @@ def test_segments_channels_and_loud_audio(tmp_path: Path) -> None:
 def test_the_length_of_a_clip_is_known_before_it_is_resampled(num_samples: int, rate: int) -> None:
     segment = whole("a.wav", AudioInfo("wav", "PCM_16", rate, num_samples, 1, 44))
     samples = resample(np.zeros(num_samples, np.float32), rate, 22050)
-    assert resampled_length(segment, MelsOptions()) == len(samples)
+    assert resampled_length(segment, 22050) == len(samples)
 
 
 def test_the_same_bytes_for_any_number_of_ranks(corpus: Path, made: Path, tmp_path: Path) -> None:
@@ -209,15 +212,21 @@ def test_the_same_bytes_for_any_number_of_ranks(corpus: Path, made: Path, tmp_pa
     assert tree(tmp_path / "out") == tree(made)
 
 
-def test_the_job_for_devices_gives_the_same(corpus: Path, made: Path, tmp_path: Path) -> None:
+def test_the_job_for_devices_gives_the_same(
+    corpus: Path, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """On the CPU here, as there may be no GPU: decoding ahead, batches, and writing behind are the same there."""
     missing = {"audio_filepath": "wavs/none.wav", "duration": 1.0, "text": "x"}
     records = read_lines(corpus / "train.json")
     manifest = write_lines(corpus / "with_reject.json", [records[0], missing, *records[1:]])
-    options = RunOptions(detect_rank({}, None, None, None), budget=Budget(1))
-    with called(["manifest-to-mels"], progress=False):
-        job = MelsOnDevice([str(manifest)], MelsOptions(), "cpu")
-        report = run_job(job, Workspace(tmp_path / "out"), options, None)
+
+    def on_cpu(make_job: Callable[..., MelsOnDevice], devices: str, workspace: Workspace, engine: RunOptions) -> Report:
+        job = make_job(device="cuda")
+        job.device = "cpu"
+        return run_job(job, workspace, engine)
+
+    monkeypatch.setattr(ranks, "run_on_devices", on_cpu)
+    report = manifest_to_mels(manifest, tmp_path / "out", max_rejects=1)
     assert (report.records_out, report.rejects_by_reason) == (3, {"missing_audio": 1})
     for name in "abc":
         found = mel_of(tmp_path / f"out/mels/{name}.pt")

@@ -11,7 +11,7 @@ import pytest
 import soundfile
 import yaml
 
-from prepcli.commands.exports.parquet.job import choose_columns
+from prepcli.commands.exports.parquet.columns import choose_columns
 from prepcli.formats import parquet
 from tests.conftest import SHORT_CORPUS, copy_set, make_set, read_lines, tree, write_lines
 from tests.support.audio_files import write_audio
