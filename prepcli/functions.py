@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from prepcli.commands.index.report import IndexReport as IndexReport
     from prepcli.commands.inspect.command import inspect as inspect
     from prepcli.commands.inspect.report import Inspection as Inspection
+    from prepcli.commands.prepare_texts.command import prepare_texts as prepare_texts
     from prepcli.commands.score.command import score as score
     from prepcli.commands.split.report import SplitReport as SplitReport
     from prepcli.commands.status.command import status as status
@@ -2384,72 +2385,6 @@ def manifest_to_tarred(
         '/.../tarred/sharded_manifests/manifest__OP_0..3_CL_.json'
     """
     return call("manifest_to_tarred", locals())
-
-
-def prepare_texts(
-    input: str | PathLike[str] | Sequence[str | PathLike[str]],
-    out: str | PathLike[str],
-    *,
-    text_field: str = "text",
-    tts_text_field: str | None = None,
-    is_normalized: bool = False,
-    normalize: str | None = None,
-    whitelist: str | PathLike[str] | None = None,
-    asr_text: Literal["as-is", "lower", "plain"] = "as-is",
-    speakers: str = "0",
-    num_shards: int | None = None,
-    dry_run: bool = False,
-    num_workers: int | None = None,
-    max_rejects: float = 0.05,
-    overwrite: bool = False,
-    retry_rejects: bool = False,
-    rank: int | None = None,
-    world_size: int | None = None,
-    progress: bool = False,
-    launch_id: str | None = None,
-    no_steal: bool = False,
-    verify_inputs: bool = False,
-) -> "Report":
-    """Prepare texts for ASR training with synthetic audio (NeMo's TextToTextDataset).
-
-    INPUT is a file of texts, one per line, or a NeMo manifest. Writes OUT.json with a record per text: text (what
-    the ASR model learns to write) and tts_text_normalized or tts_text (what the TTS model reads), and
-    OUT_speakers.txt with the numbers of the TTS model's speakers. tts_text and tts_text_normalized of a manifest
-    are kept. NeMo normalizes tts_text each time it loads it: use normalize, or is_normalized for texts that are
-    normalized already.
-
-    Run the same call again to continue after an interruption.
-
-    Args:
-        input: Texts or NeMo manifest(s): a path, several separated by commas, or a brace pattern. Or a list of
-            paths.
-        out: Manifest to write.
-        text_field: Field of a manifest with the text.
-        tts_text_field: Field of a manifest with the text that the TTS model reads. Without normalize, a text of
-            another field than tts_text is taken as normalized, such as that of normalized_text. Default:
-            tts_text_normalized or tts_text of records that have it, otherwise the text.
-        is_normalized: The texts are normalized already (no digits, no abbreviations).
-        normalize: Normalize with nemo_text_processing, in this language: en, de, ...
-        whitelist: With normalize: table of words and how they are read.
-        asr_text: Change the ASR text: lower: lower case; plain: also without punctuation.
-        speakers: Numbers of speakers of the TTS model: 0-99 or 1,5,7-9.
-        num_shards: Also write so many shards, OUT_shards/OUT_0.json, ..., for NeMo's type txt_jsonl.
-
-    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
-
-    Returns:
-        The report of the run; `outputs` has `manifest_filepath` and `speakers_filepath`, as NeMo's config names them.
-
-    Raises:
-        UsageError: options that do not go together, a missing package, or an input that cannot be read.
-
-    Examples:
-        >>> import prepcli
-        >>> report = prepcli.prepare_texts("manifest.json", "texts.json", is_normalized=True, speakers="0-9")
-        >>> report.records_out, report.outputs["speakers_filepath"]
-        (48, '/.../texts_speakers.txt')
-    """
-    return call("prepare_texts", locals())
 
 
 def split(

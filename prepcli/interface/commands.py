@@ -100,7 +100,7 @@ TASKS: dict[str, tuple[Command, ...]] = {
         ),
         _command("make-manifest", "Make a manifest of your own audio"),
         _command("fix-durations", "Measure the durations of a manifest again", module="command", is_typed=True),
-        _command("prepare-texts", "Make records of text alone, for a TTS model"),
+        _command("prepare-texts", "Make records of text alone, for a TTS model", module="command", is_typed=True),
     ),
     "Select records of manifests": (
         _command("score", "Measure loudness, noise, speech and texts", module="command", is_typed=True),

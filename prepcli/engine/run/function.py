@@ -88,9 +88,11 @@ class _Functions(UnitJob[UnitT, Contents]):
         join: Finish[UnitT, Contents],
         settings: Settings[UnitT, Contents],
         input_files: Sequence[str | AnyPath],
+        prepare: Callable[[], object],
     ) -> None:
         self._call, self._divide, self._write, self._join = call, divide, write, join
         self._settings, self._patterns, self._input_files = settings, output.patterns, input_files
+        self._prepare = prepare
         self.defaults = shown_defaults(type(call.options))
 
     @property
@@ -117,6 +119,9 @@ class _Functions(UnitJob[UnitT, Contents]):
     def planned_rejects(self, plan: Plan[UnitT, Contents]) -> Iterator[bytes]:
         return plan.reject_lines()
 
+    def prepare(self) -> None:
+        self._prepare()
+
     def process(self, plan: Plan[UnitT, Contents], unit: UnitT, writer: UnitWriter, advance: Advance) -> None:
         writer.advance = advance
         self._write(plan.contents, unit, writer)
@@ -134,6 +139,7 @@ def run(
     settings: Settings[UnitT, Contents] = None,
     reads_audio_files: bool = True,
     input_files: Sequence[str | AnyPath] = (),
+    prepare: Callable[[], object] = _nothing,
 ) -> Report:
     """Do this rank's share of the units in worker processes; commit if all units are done, by any rank.
 
@@ -149,12 +155,13 @@ def run(
             default the options of the command that do (`prepcli.interface.options.settings_of`).
         reads_audio_files: whether many missing audio files show that a folder is not mounted.
         input_files: files that the command reads, besides those of the plan, and must not replace.
+        prepare: prepares for the units; called in the main process, perhaps several times, if there are units to make.
 
     Raises:
         UsageError: the inputs or the options are wrong, or OUT belongs to another run or has files of others.
         TooManyRejectsError: more records were rejected than `--max-rejects` allows.
         IncompleteError: the run was interrupted, or a worker was killed.
     """
-    job = _Functions(current_call(), output, plan, write, finish, settings, input_files)
+    job = _Functions(current_call(), output, plan, write, finish, settings, input_files, prepare)
     job.reads_audio_files = reads_audio_files
     return run_job(job, output.workspace, output.engine)
