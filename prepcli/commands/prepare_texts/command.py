@@ -158,7 +158,7 @@ def prepare_texts(
         write_from_lines(slices, unit, writer, make)
 
     def join(made: "Plan[LineSlice, LineSlices]", markers: "Sequence[Marker]", writer: "UnitWriter") -> dict[str, Any]:
-        writer.open(speakers_name).write("".join(f"{number}\n" for number in numbers).encode())
+        writer.open(speakers_name).write(numbers)
         num_records = sum(marker.records_out for marker in markers)
         num_raw = round(totals(markers)[TTS_TEXT])
         is_mixed = 0 < num_raw < num_records
@@ -184,8 +184,8 @@ def prepare_texts(
     return run(output, plan, write, join, prepare=prepare, reads_audio_files=False)
 
 
-def _numbers(speakers: str) -> list[int]:
-    """The numbers that `--speakers` lists.
+def _numbers(speakers: str) -> bytes:
+    """The content of the file of speakers: the numbers that `--speakers` lists, one per line.
 
     Raises:
         UsageError: the value is not a list of numbers and ranges, such as 1,5,7-9.
@@ -199,7 +199,7 @@ def _numbers(speakers: str) -> list[int]:
                 f"{option('--speakers')} takes numbers and ranges such as 0-99 or 1,5,7-9, not {speakers!r}"
             )
         numbers += range(first, last + 1)
-    return list(dict.fromkeys(numbers))
+    return "".join(f"{number}\n" for number in dict.fromkeys(numbers)).encode()
 
 
 def _parts(markers: "Sequence[Marker]", writer: "UnitWriter", is_mixed: bool) -> Iterator[bytes]:
