@@ -119,8 +119,7 @@ def prepare_texts(
             f"give {option('--is-normalized')} or {option('--normalize')}, not both: normalized texts stay as they are"
         )
     check_manifest_name(output.path, "prepare-texts", "texts.json")
-    if normalize is not None:
-        check_installed()
+    check_installed(normalize)
     stem = os.path.splitext(output.name)[0]
     speakers_name = f"{stem}_speakers.txt"
     shards = f"{glob.escape(stem)}_shards/{glob.escape(stem)}_*.json"

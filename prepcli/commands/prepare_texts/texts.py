@@ -19,13 +19,13 @@ TTS_TEXT, TTS_TEXT_NORMALIZED = "tts_text", "tts_text_normalized"
 _NOT_PLAIN = re.compile(r"[^\w\s']|_")
 
 
-def check_installed() -> None:
-    """Check that nemo_text_processing is installed, without importing it.
+def check_installed(lang: str | None) -> None:
+    """Check that nemo_text_processing is installed, without importing it; if `lang` is None, it is not needed.
 
     Raises:
         UsageError: the package is not installed.
     """
-    if importlib.util.find_spec("nemo_text_processing") is None:
+    if lang is not None and importlib.util.find_spec("nemo_text_processing") is None:
         raise UsageError(
             f"{option('--normalize')} needs nemo_text_processing, which is not installed: pip install "
             f"nemo_text_processing (with pynini); or normalize elsewhere and give {option('--is-normalized')} or "
@@ -39,7 +39,7 @@ def load_normalizer(lang: str, whitelist: PathText | None) -> Normalize:
     Raises:
         UsageError: the package is missing, or does not know the language.
     """
-    check_installed()
+    check_installed(lang)
     from nemo_text_processing.text_normalization.normalize import Normalizer
 
     try:
