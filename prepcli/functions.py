@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from prepcli.commands.estimate_bins.tokens import TokenBinsReport as TokenBinsReport
     from prepcli.commands.estimate_bins.two_d import Bins2dReport as Bins2dReport
     from prepcli.commands.exports.wenet.command import manifest_to_wenet as manifest_to_wenet
+    from prepcli.commands.filter.command import filter as filter
     from prepcli.commands.filter.report import FilterReport as FilterReport
     from prepcli.commands.find_duplicates.report import DuplicatesReport as DuplicatesReport
     from prepcli.commands.fix_durations.command import fix_durations as fix_durations
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from prepcli.commands.inspect.report import Inspection as Inspection
     from prepcli.commands.prepare_texts.command import prepare_texts as prepare_texts
     from prepcli.commands.score.command import score as score
+    from prepcli.commands.split.command import split as split
     from prepcli.commands.split.report import SplitReport as SplitReport
     from prepcli.commands.status.command import status as status
     from prepcli.commands.verify.command import verify as verify
@@ -1647,80 +1649,6 @@ def extend_text_context(
     return call("extend_text_context", locals())
 
 
-def filter(
-    manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
-    out: str | PathLike[str] | None = None,
-    *,
-    keep: str | Sequence[str] = (),
-    drop: str | Sequence[str] = (),
-    audio_base_dir: str | PathLike[str] | None = None,
-    preset: Literal["curator-filter", "curator-tts", "emilia", "granary-text", "hifitts", "magpie", "mcv-pt", "mls-pt"]
-    | Sequence[
-        Literal["curator-filter", "curator-tts", "emilia", "granary-text", "hifitts", "magpie", "mcv-pt", "mls-pt"]
-    ] = (),
-    unique: str | None = None,
-    sample: float | None = None,
-    seed: int = 0,
-    drop_listed: str | PathLike[str] | None = None,
-    skipme: bool = False,
-    html: str | PathLike[str] | None = None,
-    dry_run: bool = False,
-    num_workers: int | None = None,
-    max_rejects: float = 0.05,
-    overwrite: bool = False,
-    retry_rejects: bool = False,
-    rank: int | None = None,
-    world_size: int | None = None,
-    progress: bool = False,
-    launch_id: str | None = None,
-    no_steal: bool = False,
-    verify_inputs: bool = False,
-) -> "FilterReport":
-    """Keep the records of manifests that fulfil rules, and merge manifests.
-
-    Before anything is written, a table shows the records and hours that each rule drops: alone, last (what all
-    others keep), and together; dry_run prints only that. A dropped line is listed with its rule, and does not count
-    for max_rejects. Lines stay as they are; only paths change if they start from another folder than that of
-    OUT.json.
-
-    Rules are expressions over the fields of a record: == != < <= > >= in, not in, and, or, not; missing(x), len(x),
-    lower(x), matches(x, "regex"), quantile(x, 0.99), chars_per_second, words_per_second. A comparison with a
-    missing value is neither true nor false: such a record is not kept by keep, and not dropped by drop.
-
-    Run the same call again to continue after an interruption.
-
-    Args:
-        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern. Or a list of paths.
-        out: Manifest to write; without it, skipme marks records in the manifests of a tarred set.
-        keep: Keep only records for which this is true.
-        drop: Drop the records for which this is true.
-        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
-        preset: Apply the thresholds of a published pipeline; all fields that it needs must be there.
-        unique: Keep the first of the records that are equal in these fields.
-        sample: Keep a random share (below 1) or number of the records that the other rules keep.
-        seed: Seed of sample; a record's place in the input has no effect on it.
-        drop_listed: Drop the records that find-duplicates lists in this file, except the first of each group.
-        skipme: Write all records, and set _skipme to the rule in those that a rule would drop; without OUT.json, in
-            the manifests of the finished tarred set that is given.
-        html: Write the table as a page; open it in a browser.
-
-    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
-
-    Returns:
-        The report; `details["rules"]` has what each rule drops, `outputs["manifest"]` the manifest.
-
-    Raises:
-        UsageError: an expression is wrong, a field does not exist, no record is left, or a manifest cannot be read.
-
-    Examples:
-        >>> import prepcli
-        >>> report = prepcli.filter("manifest.json", "kept.json", keep=["1 <= duration <= 4"], sample=20)
-        >>> report.records_out, report.details["rules"][0]["alone"]["records"]
-        (20, 7)
-    """
-    return call("filter", locals())
-
-
 def find_duplicates(
     inputs: str | PathLike[str] | Sequence[str | PathLike[str]],
     out: str | PathLike[str],
@@ -2385,71 +2313,6 @@ def manifest_to_tarred(
         '/.../tarred/sharded_manifests/manifest__OP_0..3_CL_.json'
     """
     return call("manifest_to_tarred", locals())
-
-
-def split(
-    manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
-    out: str | PathLike[str],
-    *,
-    part: str | Sequence[str] = (),
-    audio_base_dir: str | PathLike[str] | None = None,
-    by: str | None = None,
-    balance: str | None = None,
-    seed: int = 0,
-    keep_parts: str | PathLike[str] | None = None,
-    disjoint: Literal["text"] | None = None,
-    disjoint_listed: str | PathLike[str] | None = None,
-    dry_run: bool = False,
-    num_workers: int | None = None,
-    max_rejects: float = 0.05,
-    overwrite: bool = False,
-    retry_rejects: bool = False,
-    rank: int | None = None,
-    world_size: int | None = None,
-    progress: bool = False,
-    launch_id: str | None = None,
-    no_steal: bool = False,
-    verify_inputs: bool = False,
-) -> "SplitReport":
-    """Divide the records of manifests into parts, such as train, dev and test, with no speaker in two of them.
-
-    Writes OUT_DIR/NAME.json for each part NAME=AMOUNT. An amount is a share of all hours (0.9), a time (1h, 30m,
-    90s), a number of records (500), or the rest (rest). Whole groups are drawn by a seeded hash, so the parts are
-    as near to the amounts as they allow; the summary shows both. A part that is off by more than half is refused.
-
-    Records in no part are listed as rejects that were asked for. Lines stay as they are; paths become absolute.
-
-    Run the same call again to continue after an interruption.
-
-    Args:
-        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern. Or a list of paths.
-        out: Directory of the parts.
-        part: A part and its amount: a share of the hours, 1h, 30m, 90s, a number of records, or rest.
-        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
-        by: Field whose records with the same value stay together; none: each record for itself. Default: speaker,
-            if there are speakers.
-        balance: Give each part the same shares of the values of these fields as the whole.
-        seed: Seed of the draw; the order of the records has no effect on it.
-        keep_parts: Directory of an earlier split: what was in a part stays in it.
-        disjoint: text: leave out records whose text, without case and punctuation, is in a smaller part.
-        disjoint_listed: Leave out records that find-duplicates lists in this file in a group with a record of a
-            smaller part.
-
-    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
-
-    Returns:
-        The report; `details["parts"]` has the size of each part, `outputs[NAME]` its manifest.
-
-    Raises:
-        UsageError: a part cannot get its size, a field does not exist, or a manifest cannot be read.
-
-    Examples:
-        >>> import prepcli
-        >>> report = prepcli.split("manifest.json", "parts", part=["train=0.8", "test=0.2"])
-        >>> [(one["part"], one["records"], one["groups"]) for one in report.details["parts"]]
-        [('train', 36, 6), ('test', 12, 2)]
-    """
-    return call("split", locals())
 
 
 in_full(

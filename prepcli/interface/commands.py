@@ -104,8 +104,20 @@ TASKS: dict[str, tuple[Command, ...]] = {
     ),
     "Select records of manifests": (
         _command("score", "Measure loudness, noise, speech and texts", module="command", is_typed=True),
-        _command("filter", "Keep records by rules, and merge manifests", "commands.filter.report.FilterReport"),
-        _command("split", "Divide records into parts, no speaker in two of them", "commands.split.report.SplitReport"),
+        _command(
+            "filter",
+            "Keep records by rules, and merge manifests",
+            "commands.filter.report.FilterReport",
+            module="command",
+            is_typed=True,
+        ),
+        _command(
+            "split",
+            "Divide records into parts, no speaker in two of them",
+            "commands.split.report.SplitReport",
+            module="command",
+            is_typed=True,
+        ),
         _command(
             "find-duplicates",
             "Find equal audio and texts, also between sets",

@@ -140,6 +140,7 @@ def run(
     reads_audio_files: bool = True,
     input_files: Sequence[str | AnyPath] = (),
     prepare: Callable[[], object] = _nothing,
+    rejects_in_order: bool = False,
 ) -> Report:
     """Do this rank's share of the units in worker processes; commit if all units are done, by any rank.
 
@@ -156,6 +157,7 @@ def run(
         reads_audio_files: whether many missing audio files show that a folder is not mounted.
         input_files: files that the command reads, besides those of the plan, and must not replace.
         prepare: prepares for the units; called in the main process, perhaps several times, if there are units to make.
+        rejects_in_order: see `prepcli.engine.run.job.Job`.
 
     Raises:
         UsageError: the inputs or the options are wrong, or OUT belongs to another run or has files of others.
@@ -163,5 +165,5 @@ def run(
         IncompleteError: the run was interrupted, or a worker was killed.
     """
     job = _Functions(current_call(), output, plan, write, finish, settings, input_files, prepare)
-    job.reads_audio_files = reads_audio_files
+    job.reads_audio_files, job.rejects_in_order = reads_audio_files, rejects_in_order
     return run_job(job, output.workspace, output.engine)
