@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from prepcli.commands.exports.wenet.command import manifest_to_wenet as manifest_to_wenet
     from prepcli.commands.filter.command import filter as filter
     from prepcli.commands.filter.report import FilterReport as FilterReport
+    from prepcli.commands.find_duplicates.command import find_duplicates as find_duplicates
     from prepcli.commands.find_duplicates.report import DuplicatesReport as DuplicatesReport
     from prepcli.commands.fix_durations.command import fix_durations as fix_durations
     from prepcli.commands.index.command import index as index
@@ -1647,101 +1648,6 @@ def extend_text_context(
         '/.../shar/cuts_textContext/cuts._OP_000000..000002_CL_.jsonl.gz'
     """
     return call("extend_text_context", locals())
-
-
-def find_duplicates(
-    inputs: str | PathLike[str] | Sequence[str | PathLike[str]],
-    out: str | PathLike[str],
-    *,
-    audio_base_dir: str | PathLike[str] | None = None,
-    by: str = "audio,text",
-    between: bool = False,
-    speaker_model: str | PathLike[str] | None = None,
-    min_voice_similarity: float = 0.93,
-    devices: str = "auto",
-    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
-    split: str | None = None,
-    audio_column: str | None = None,
-    text_column: str | None = None,
-    speaker_column: str | None = None,
-    lang_column: str | None = None,
-    id_column: str | None = None,
-    name_encoding: Literal[
-        "cp437",
-        "cp850",
-        "cp852",
-        "cp866",
-        "cp932",
-        "cp949",
-        "cp1250",
-        "cp1251",
-        "cp1252",
-        "gb18030",
-        "big5",
-        "euc_jp",
-        "koi8_r",
-    ]
-    | None = None,
-    dry_run: bool = False,
-    num_workers: int | None = None,
-    max_rejects: float = 0.05,
-    overwrite: bool = False,
-    retry_rejects: bool = False,
-    rank: int | None = None,
-    world_size: int | None = None,
-    progress: bool = False,
-    launch_id: str | None = None,
-    no_steal: bool = False,
-    verify_inputs: bool = False,
-) -> "DuplicatesReport":
-    """Find records with the same audio or text, within or between inputs, and speakers that are in several inputs.
-
-    Writes OUT.jsonl with a line per record of a group: the record, with absolute paths, duplicate_by,
-    duplicate_group and duplicate_place (0 for the first in the order of the inputs; by near-audio, the longest of
-    the first input). prepcli filter --drop-listed takes this file.
-
-    audio: the same samples, rate and channels after decoding, in any lossless format. near-audio: the same
-    recording after lossy encoding, with another rate, loudness or length, or as a part of a longer one. text: equal
-    after NFKC, in folded case, without punctuation. speaker: the same name in two inputs; with speaker_model also
-    the same voice under two names. between reports only groups over two inputs, such as leaks of a test set into
-    training, and then exits with 1 if there are any.
-
-    Run the same call again to continue after an interruption.
-
-    Args:
-        inputs: The inputs; each is one or more manifests as in other commands, or a data set.
-        out: File to write.
-        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
-        by: What is compared, between commas: audio, near-audio, text, speaker.
-        between: Report only groups with records of two inputs or more; exit code 1 if there are any.
-        speaker_model: With by speaker: names with the same voice are one speaker. titanet_large or another
-            pretrained model of NeMo, a .nemo file, or resemblyzer.
-        min_voice_similarity: Minimum cosine similarity of two voices, from -1 to 1.
-        devices: auto (all GPUs, else CPU), cpu, or a number of GPUs.
-        input_format: Kind of the input. Default: by its content.
-        split: Split of a data set with several, such as train. Default: its only one.
-        audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
-        text_column: Column or field with the text. Default: by its name: text, sentence, ....
-        speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
-        lang_column: Column or field with the language. Default: by its name: lang, ....
-        id_column: Column or field with the id. Default: by its name: id, ....
-        name_encoding: Encoding of names in a zip or tar, if not UTF-8. Default: cp437 in a zip.
-
-    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
-
-    Returns:
-        The report; `details["found"]` counts groups, `outputs["duplicates"]` is the file with their records.
-
-    Raises:
-        UsageError: options that do not go together, or inputs that cannot be read.
-
-    Examples:
-        >>> import prepcli
-        >>> report = prepcli.find_duplicates(["manifest.json", "segments.json"], "duplicates.jsonl", by="text,speaker")
-        >>> [(one["by"], one["groups"]) for one in report.details["found"]]
-        [('text', 6), ('speaker', 1)]
-    """
-    return call("find_duplicates", locals())
 
 
 def make_manifest(

@@ -122,6 +122,8 @@ TASKS: dict[str, tuple[Command, ...]] = {
             "find-duplicates",
             "Find equal audio and texts, also between sets",
             "commands.find_duplicates.report.DuplicatesReport",
+            module="command",
+            is_typed=True,
         ),
     ),
     "Prepare training data from manifests": (

@@ -43,7 +43,7 @@ _NO_DROPS = np.uint64(0)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wanted:
-    """What a call of `filter` asks for.
+    """The choices of a call of `filter`.
 
     Attributes:
         rules: the expressions (`prepcli.commands.filter.rules.rules_of`).

@@ -85,7 +85,7 @@ def _text(value: Any) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wanted:
-    """What a call of `split` asks for.
+    """The choices of a call of `split`.
 
     Attributes:
         parts: the parts.

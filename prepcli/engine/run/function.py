@@ -1,7 +1,7 @@
 """`run`: a command says in functions how its input is divided, written and joined, and this runs them."""
 
 import glob
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +141,7 @@ def run(
     input_files: Sequence[str | AnyPath] = (),
     prepare: Callable[[], object] = _nothing,
     rejects_in_order: bool = False,
+    telemetry: Collection[str] = (),
 ) -> Report:
     """Do this rank's share of the units in worker processes; commit if all units are done, by any rank.
 
@@ -158,6 +159,7 @@ def run(
         input_files: files that the command reads, besides those of the plan, and must not replace.
         prepare: prepares for the units; called in the main process, perhaps several times, if there are units to make.
         rejects_in_order: see `prepcli.engine.run.job.Job`.
+        telemetry: see there.
 
     Raises:
         UsageError: the inputs or the options are wrong, or OUT belongs to another run or has files of others.
@@ -166,4 +168,5 @@ def run(
     """
     job = _Functions(current_call(), output, plan, write, finish, settings, input_files, prepare)
     job.reads_audio_files, job.rejects_in_order = reads_audio_files, rejects_in_order
+    job.telemetry = telemetry
     return run_job(job, output.workspace, output.engine)
