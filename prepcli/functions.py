@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from prepcli.commands.exports.mels.command import manifest_to_mels as manifest_to_mels
     from prepcli.commands.exports.parquet.command import manifest_to_parquet as manifest_to_parquet
     from prepcli.commands.exports.wenet.command import manifest_to_wenet as manifest_to_wenet
+    from prepcli.commands.filter.command import filter as filter
     from prepcli.commands.filter.report import FilterReport as FilterReport
+    from prepcli.commands.find_duplicates.command import find_duplicates as find_duplicates
     from prepcli.commands.find_duplicates.report import DuplicatesReport as DuplicatesReport
     from prepcli.commands.fix_durations.command import fix_durations as fix_durations
     from prepcli.commands.index.command import index as index
@@ -25,7 +27,9 @@ if TYPE_CHECKING:
     from prepcli.commands.inspect.command import inspect as inspect
     from prepcli.commands.inspect.report import Inspection as Inspection
     from prepcli.commands.manifest_to_shar.command import manifest_to_shar as manifest_to_shar
+    from prepcli.commands.prepare_texts.command import prepare_texts as prepare_texts
     from prepcli.commands.score.command import score as score
+    from prepcli.commands.split.command import split as split
     from prepcli.commands.split.report import SplitReport as SplitReport
     from prepcli.commands.status.command import status as status
     from prepcli.commands.verify.command import verify as verify
@@ -1558,175 +1562,6 @@ def extend_text_context(
     return call("extend_text_context", locals())
 
 
-def filter(
-    manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
-    out: str | PathLike[str] | None = None,
-    *,
-    keep: str | Sequence[str] = (),
-    drop: str | Sequence[str] = (),
-    audio_base_dir: str | PathLike[str] | None = None,
-    preset: Literal["curator-filter", "curator-tts", "emilia", "granary-text", "hifitts", "magpie", "mcv-pt", "mls-pt"]
-    | Sequence[
-        Literal["curator-filter", "curator-tts", "emilia", "granary-text", "hifitts", "magpie", "mcv-pt", "mls-pt"]
-    ] = (),
-    unique: str | None = None,
-    sample: float | None = None,
-    seed: int = 0,
-    drop_listed: str | PathLike[str] | None = None,
-    skipme: bool = False,
-    html: str | PathLike[str] | None = None,
-    dry_run: bool = False,
-    num_workers: int | None = None,
-    max_rejects: float = 0.05,
-    overwrite: bool = False,
-    retry_rejects: bool = False,
-    rank: int | None = None,
-    world_size: int | None = None,
-    progress: bool = False,
-    launch_id: str | None = None,
-    no_steal: bool = False,
-    verify_inputs: bool = False,
-) -> "FilterReport":
-    """Keep the records of manifests that fulfil rules, and merge manifests.
-
-    Before anything is written, a table shows the records and hours that each rule drops: alone, last (what all
-    others keep), and together; dry_run prints only that. A dropped line is listed with its rule, and does not count
-    for max_rejects. Lines stay as they are; only paths change if they start from another folder than that of
-    OUT.json.
-
-    Rules are expressions over the fields of a record: == != < <= > >= in, not in, and, or, not; missing(x), len(x),
-    lower(x), matches(x, "regex"), quantile(x, 0.99), chars_per_second, words_per_second. A comparison with a
-    missing value is neither true nor false: such a record is not kept by keep, and not dropped by drop.
-
-    Run the same call again to continue after an interruption.
-
-    Args:
-        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern. Or a list of paths.
-        out: Manifest to write; without it, skipme marks records in the manifests of a tarred set.
-        keep: Keep only records for which this is true.
-        drop: Drop the records for which this is true.
-        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
-        preset: Apply the thresholds of a published pipeline; all fields that it needs must be there.
-        unique: Keep the first of the records that are equal in these fields.
-        sample: Keep a random share (below 1) or number of the records that the other rules keep.
-        seed: Seed of sample; a record's place in the input has no effect on it.
-        drop_listed: Drop the records that find-duplicates lists in this file, except the first of each group.
-        skipme: Write all records, and set _skipme to the rule in those that a rule would drop; without OUT.json, in
-            the manifests of the finished tarred set that is given.
-        html: Write the table as a page; open it in a browser.
-
-    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
-
-    Returns:
-        The report; `details["rules"]` has what each rule drops, `outputs["manifest"]` the manifest.
-
-    Raises:
-        UsageError: an expression is wrong, a field does not exist, no record is left, or a manifest cannot be read.
-
-    Examples:
-        >>> import prepcli
-        >>> report = prepcli.filter("manifest.json", "kept.json", keep=["1 <= duration <= 4"], sample=20)
-        >>> report.records_out, report.details["rules"][0]["alone"]["records"]
-        (20, 7)
-    """
-    return call("filter", locals())
-
-
-def find_duplicates(
-    inputs: str | PathLike[str] | Sequence[str | PathLike[str]],
-    out: str | PathLike[str],
-    *,
-    audio_base_dir: str | PathLike[str] | None = None,
-    by: str = "audio,text",
-    between: bool = False,
-    speaker_model: str | PathLike[str] | None = None,
-    min_voice_similarity: float = 0.93,
-    devices: str = "auto",
-    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
-    split: str | None = None,
-    audio_column: str | None = None,
-    text_column: str | None = None,
-    speaker_column: str | None = None,
-    lang_column: str | None = None,
-    id_column: str | None = None,
-    name_encoding: Literal[
-        "cp437",
-        "cp850",
-        "cp852",
-        "cp866",
-        "cp932",
-        "cp949",
-        "cp1250",
-        "cp1251",
-        "cp1252",
-        "gb18030",
-        "big5",
-        "euc_jp",
-        "koi8_r",
-    ]
-    | None = None,
-    dry_run: bool = False,
-    num_workers: int | None = None,
-    max_rejects: float = 0.05,
-    overwrite: bool = False,
-    retry_rejects: bool = False,
-    rank: int | None = None,
-    world_size: int | None = None,
-    progress: bool = False,
-    launch_id: str | None = None,
-    no_steal: bool = False,
-    verify_inputs: bool = False,
-) -> "DuplicatesReport":
-    """Find records with the same audio or text, within or between inputs, and speakers that are in several inputs.
-
-    Writes OUT.jsonl with a line per record of a group: the record, with absolute paths, duplicate_by,
-    duplicate_group and duplicate_place (0 for the first in the order of the inputs; by near-audio, the longest of
-    the first input). prepcli filter --drop-listed takes this file.
-
-    audio: the same samples, rate and channels after decoding, in any lossless format. near-audio: the same
-    recording after lossy encoding, with another rate, loudness or length, or as a part of a longer one. text: equal
-    after NFKC, in folded case, without punctuation. speaker: the same name in two inputs; with speaker_model also
-    the same voice under two names. between reports only groups over two inputs, such as leaks of a test set into
-    training, and then exits with 1 if there are any.
-
-    Run the same call again to continue after an interruption.
-
-    Args:
-        inputs: The inputs; each is one or more manifests as in other commands, or a data set.
-        out: File to write.
-        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
-        by: What is compared, between commas: audio, near-audio, text, speaker.
-        between: Report only groups with records of two inputs or more; exit code 1 if there are any.
-        speaker_model: With by speaker: names with the same voice are one speaker. titanet_large or another
-            pretrained model of NeMo, a .nemo file, or resemblyzer.
-        min_voice_similarity: Minimum cosine similarity of two voices, from -1 to 1.
-        devices: auto (all GPUs, else CPU), cpu, or a number of GPUs.
-        input_format: Kind of the input. Default: by its content.
-        split: Split of a data set with several, such as train. Default: its only one.
-        audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
-        text_column: Column or field with the text. Default: by its name: text, sentence, ....
-        speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
-        lang_column: Column or field with the language. Default: by its name: lang, ....
-        id_column: Column or field with the id. Default: by its name: id, ....
-        name_encoding: Encoding of names in a zip or tar, if not UTF-8. Default: cp437 in a zip.
-
-    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
-
-    Returns:
-        The report; `details["found"]` counts groups, `outputs["duplicates"]` is the file with their records.
-
-    Raises:
-        UsageError: options that do not go together, or inputs that cannot be read.
-
-    Examples:
-        >>> import prepcli
-        >>> report = prepcli.find_duplicates(["manifest.json", "segments.json"], "duplicates.jsonl", by="text,speaker")
-        >>> [(one["by"], one["groups"]) for one in report.details["found"]]
-        [('text', 6), ('speaker', 1)]
-    """
-    return call("find_duplicates", locals())
-
-
 def make_manifest(
     source: str | PathLike[str],
     out: str | PathLike[str],
@@ -1964,137 +1799,6 @@ def manifest_to_tarred(
         '/.../tarred/sharded_manifests/manifest__OP_0..3_CL_.json'
     """
     return call("manifest_to_tarred", locals())
-
-
-def prepare_texts(
-    input: str | PathLike[str] | Sequence[str | PathLike[str]],
-    out: str | PathLike[str],
-    *,
-    text_field: str = "text",
-    tts_text_field: str | None = None,
-    is_normalized: bool = False,
-    normalize: str | None = None,
-    whitelist: str | PathLike[str] | None = None,
-    asr_text: Literal["as-is", "lower", "plain"] = "as-is",
-    speakers: str = "0",
-    num_shards: int | None = None,
-    dry_run: bool = False,
-    num_workers: int | None = None,
-    max_rejects: float = 0.05,
-    overwrite: bool = False,
-    retry_rejects: bool = False,
-    rank: int | None = None,
-    world_size: int | None = None,
-    progress: bool = False,
-    launch_id: str | None = None,
-    no_steal: bool = False,
-    verify_inputs: bool = False,
-) -> "Report":
-    """Prepare texts for ASR training with synthetic audio (NeMo's TextToTextDataset).
-
-    INPUT is a file of texts, one per line, or a NeMo manifest. Writes OUT.json with a record per text: text (what
-    the ASR model learns to write) and tts_text_normalized or tts_text (what the TTS model reads), and
-    OUT_speakers.txt with the numbers of the TTS model's speakers. tts_text and tts_text_normalized of a manifest
-    are kept. NeMo normalizes tts_text each time it loads it: use normalize, or is_normalized for texts that are
-    normalized already.
-
-    Run the same call again to continue after an interruption.
-
-    Args:
-        input: Texts or NeMo manifest(s): a path, several separated by commas, or a brace pattern. Or a list of
-            paths.
-        out: Manifest to write.
-        text_field: Field of a manifest with the text.
-        tts_text_field: Field of a manifest with the text that the TTS model reads. Without normalize, a text of
-            another field than tts_text is taken as normalized, such as that of normalized_text. Default:
-            tts_text_normalized or tts_text of records that have it, otherwise the text.
-        is_normalized: The texts are normalized already (no digits, no abbreviations).
-        normalize: Normalize with nemo_text_processing, in this language: en, de, ...
-        whitelist: With normalize: table of words and how they are read.
-        asr_text: Change the ASR text: lower: lower case; plain: also without punctuation.
-        speakers: Numbers of speakers of the TTS model: 0-99 or 1,5,7-9.
-        num_shards: Also write so many shards, OUT_shards/OUT_0.json, ..., for NeMo's type txt_jsonl.
-
-    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
-
-    Returns:
-        The report of the run; `outputs` has `manifest_filepath` and `speakers_filepath`, as NeMo's config names them.
-
-    Raises:
-        UsageError: options that do not go together, a missing package, or an input that cannot be read.
-
-    Examples:
-        >>> import prepcli
-        >>> report = prepcli.prepare_texts("manifest.json", "texts.json", is_normalized=True, speakers="0-9")
-        >>> report.records_out, report.outputs["speakers_filepath"]
-        (48, '/.../texts_speakers.txt')
-    """
-    return call("prepare_texts", locals())
-
-
-def split(
-    manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
-    out: str | PathLike[str],
-    *,
-    part: str | Sequence[str] = (),
-    audio_base_dir: str | PathLike[str] | None = None,
-    by: str | None = None,
-    balance: str | None = None,
-    seed: int = 0,
-    keep_parts: str | PathLike[str] | None = None,
-    disjoint: Literal["text"] | None = None,
-    disjoint_listed: str | PathLike[str] | None = None,
-    dry_run: bool = False,
-    num_workers: int | None = None,
-    max_rejects: float = 0.05,
-    overwrite: bool = False,
-    retry_rejects: bool = False,
-    rank: int | None = None,
-    world_size: int | None = None,
-    progress: bool = False,
-    launch_id: str | None = None,
-    no_steal: bool = False,
-    verify_inputs: bool = False,
-) -> "SplitReport":
-    """Divide the records of manifests into parts, such as train, dev and test, with no speaker in two of them.
-
-    Writes OUT_DIR/NAME.json for each part NAME=AMOUNT. An amount is a share of all hours (0.9), a time (1h, 30m,
-    90s), a number of records (500), or the rest (rest). Whole groups are drawn by a seeded hash, so the parts are
-    as near to the amounts as they allow; the summary shows both. A part that is off by more than half is refused.
-
-    Records in no part are listed as rejects that were asked for. Lines stay as they are; paths become absolute.
-
-    Run the same call again to continue after an interruption.
-
-    Args:
-        manifest: NeMo manifest(s): a path, several separated by commas, or a brace pattern. Or a list of paths.
-        out: Directory of the parts.
-        part: A part and its amount: a share of the hours, 1h, 30m, 90s, a number of records, or rest.
-        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
-        by: Field whose records with the same value stay together; none: each record for itself. Default: speaker,
-            if there are speakers.
-        balance: Give each part the same shares of the values of these fields as the whole.
-        seed: Seed of the draw; the order of the records has no effect on it.
-        keep_parts: Directory of an earlier split: what was in a part stays in it.
-        disjoint: text: leave out records whose text, without case and punctuation, is in a smaller part.
-        disjoint_listed: Leave out records that find-duplicates lists in this file in a group with a record of a
-            smaller part.
-
-    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
-
-    Returns:
-        The report; `details["parts"]` has the size of each part, `outputs[NAME]` its manifest.
-
-    Raises:
-        UsageError: a part cannot get its size, a field does not exist, or a manifest cannot be read.
-
-    Examples:
-        >>> import prepcli
-        >>> report = prepcli.split("manifest.json", "parts", part=["train=0.8", "test=0.2"])
-        >>> [(one["part"], one["records"], one["groups"]) for one in report.details["parts"]]
-        [('train', 36, 6), ('test', 12, 2)]
-    """
-    return call("split", locals())
 
 
 in_full(

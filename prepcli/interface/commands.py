@@ -100,16 +100,30 @@ TASKS: dict[str, tuple[Command, ...]] = {
         ),
         _command("make-manifest", "Make a manifest of your own audio"),
         _command("fix-durations", "Measure the durations of a manifest again", module="command", is_typed=True),
-        _command("prepare-texts", "Make records of text alone, for a TTS model"),
+        _command("prepare-texts", "Make records of text alone, for a TTS model", module="command", is_typed=True),
     ),
     "Select records of manifests": (
         _command("score", "Measure loudness, noise, speech and texts", module="command", is_typed=True),
-        _command("filter", "Keep records by rules, and merge manifests", "commands.filter.report.FilterReport"),
-        _command("split", "Divide records into parts, no speaker in two of them", "commands.split.report.SplitReport"),
+        _command(
+            "filter",
+            "Keep records by rules, and merge manifests",
+            "commands.filter.report.FilterReport",
+            module="command",
+            is_typed=True,
+        ),
+        _command(
+            "split",
+            "Divide records into parts, no speaker in two of them",
+            "commands.split.report.SplitReport",
+            module="command",
+            is_typed=True,
+        ),
         _command(
             "find-duplicates",
             "Find equal audio and texts, also between sets",
             "commands.find_duplicates.report.DuplicatesReport",
+            module="command",
+            is_typed=True,
         ),
     ),
     "Prepare training data from manifests": (

@@ -1,7 +1,7 @@
 """`run`: a command says in functions how its input is divided, written and joined, and this runs them."""
 
 import glob
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +155,8 @@ def run(
     prepare: Callable[[], object] = _nothing,
     check_done: Callable[[Sequence[UnitT], Workspace], object] = _nothing,
     made_of: Callable[[OutputFiles, str], Iterable[str]] = _nothing,
+    rejects_in_order: bool = False,
+    telemetry: Collection[str] = (),
 ) -> Report:
     """Do this rank's share of the units in worker processes; commit if all units are done, by any rank.
 
@@ -173,6 +175,8 @@ def run(
         prepare: called if there is work, before the worker processes are forked (`prepcli.engine.run.job.Job.prepare`).
         check_done: checks that the missing units can be added to the finished ones, or raises `UsageError`.
         made_of: the possible names of index files of a published file, which are removed together with it.
+        rejects_in_order: see `prepcli.engine.run.job.Job`.
+        telemetry: see there.
 
     Raises:
         UsageError: the inputs or the options are wrong, or OUT belongs to another run or has files of others.
@@ -191,4 +195,5 @@ def run(
         made_of=made_of,
     )
     job.reads_audio_files = reads_audio_files
+    job.rejects_in_order, job.telemetry = rejects_in_order, telemetry
     return run_job(job, output.workspace, output.engine)
