@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Literal
 from prepcli.interface.from_python import call, in_full
 
 if TYPE_CHECKING:
-    from prepcli.commands.blend.command import BlendReport as BlendReport
+    from prepcli.commands.blend.command import blend as blend
+    from prepcli.commands.blend.report import BlendReport as BlendReport
     from prepcli.commands.download.report import DownloadReport as DownloadReport
     from prepcli.commands.estimate_batch_sizes.report import BatchSizesReport as BatchSizesReport
     from prepcli.commands.estimate_bins.durations import BinsReport as BinsReport
@@ -31,61 +32,6 @@ if TYPE_CHECKING:
     from prepcli.errors import PrepcliError as PrepcliError
     from prepcli.errors import TooManyRejectsError as TooManyRejectsError
     from prepcli.errors import UsageError as UsageError
-
-
-def blend(
-    sets: str | PathLike[str] | Sequence[str | PathLike[str]],
-    out: str | PathLike[str],
-    *,
-    keep: str | Sequence[str] = (),
-    temperature: float | Sequence[float] = (),
-    by: Literal["hours", "records"] = "hours",
-    lang: str | Sequence[str] = (),
-    tag: str | Sequence[str] = (),
-    check: bool = True,
-    dry_run: bool = False,
-    overwrite: bool = False,
-    num_workers: int | None = None,
-) -> "BlendReport":
-    """Mix finished data sets in one input_cfg for NeMo's training configs, with weights and a table of shares.
-
-    A SET is a tarred set, a Shar set, a manifest, lhotse cuts, or an input_cfg (.yaml). Its hours come from the
-    report of the run that made it, else they are read from its manifest. NAME may be in groups: en/books.
-    GROUP=:WEIGHT gives a group a weight, or a part of a set, such as en/entry0=:0.5. A WEIGHT is used as it is, and
-    then each member of its group needs one; the share of a set is the product of the weights of its levels. Without
-    weights, sets and groups weigh their hours to the power of the temperature, in each group. Weights that an
-    input_cfg has stay as they are.
-
-    To mix sets for WeNet, name the output OUT.list: it has the lines of their lists. Sets with larger weights are
-    repeated, so that each set has its share of the hours.
-
-    Args:
-        sets: The data sets, each with a name; NAME=:WEIGHT gives a group a weight.
-        out: Config to write, or OUT.list for WeNet.
-        keep: Count only the hours and records for which this is true, as in filter; the sets stay whole.
-        temperature: Exponent of the weights that are not given: 1: in proportion to hours; 0: all equal. For each
-            level of groups, or one for all. Default: 1.
-        by: Weigh the sets by hours or by number of records.
-        lang: Tag with the language, of all sets or of one set or group.
-        tag: Tag with any field, of all sets or of one set or group.
-        check: Read the result once with NeMo, where it is installed.
-        dry_run: Print the table and write nothing.
-        overwrite: Replace OUT.yaml.
-        num_workers: Number of local worker processes. Default: available CPU cores.
-
-    Returns:
-        The table of the data sets: hours, shares, and how often their records are seen.
-
-    Raises:
-        UsageError: a data set is not there or not finished, or options do not go together.
-
-    Examples:
-        >>> import prepcli
-        >>> report = prepcli.blend(["a=manifest.json:0.7", "b=segments.json:0.3"], "mix.yaml", check=False)
-        >>> [(one.name, one.records, one.share) for one in report.sets]
-        [('a', 48, 0.7), ('b', 6, 0.3)]
-    """
-    return call("blend", locals())
 
 
 def convert_audio(

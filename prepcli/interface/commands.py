@@ -151,8 +151,9 @@ TASKS: dict[str, tuple[Command, ...]] = {
         _command(
             "blend",
             "Mix finished sets by weights in one input_cfg",
-            "commands.blend.command.BlendReport",
+            "commands.blend.report.BlendReport",
             module="command",
+            is_typed=True,
         ),
         _command(
             "index",
