@@ -164,13 +164,20 @@ TASKS: dict[str, tuple[Command, ...]] = {
         _command("extend-codec-codes", "Add the codes of an audio codec to a Shar or manifest"),
     ),
     "Estimate bins for bucketed training": (
-        _command("estimate-bins", "By duration", "commands.estimate_bins.durations.BinsReport", module="command"),
+        _command(
+            "estimate-bins",
+            "By duration",
+            "commands.estimate_bins.durations.BinsReport",
+            module="command",
+            is_typed=True,
+        ),
         _command(
             "estimate-bins-2d",
             "By duration and number of tokens",
             "commands.estimate_bins.two_d.Bins2dReport",
             package="estimate_bins",
             module="command",
+            is_typed=True,
         ),
         _command(
             "estimate-token-bins",
@@ -178,6 +185,7 @@ TASKS: dict[str, tuple[Command, ...]] = {
             "commands.estimate_bins.tokens.TokenBinsReport",
             package="estimate_bins",
             module="command",
+            is_typed=True,
         ),
         _command(
             "estimate-batch-sizes",
@@ -189,8 +197,9 @@ TASKS: dict[str, tuple[Command, ...]] = {
         _command(
             "blend",
             "Mix finished sets by weights in one input_cfg",
-            "commands.blend.command.BlendReport",
+            "commands.blend.report.BlendReport",
             module="command",
+            is_typed=True,
         ),
         _command(
             "index",
