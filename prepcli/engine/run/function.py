@@ -79,6 +79,9 @@ def _nothing(*_: object) -> dict[str, Any]:
 class _Functions(UnitJob[UnitT, Contents]):
     """A job of functions."""
 
+    find_files: Callable[[Plan[UnitT, Contents]], Iterable[str | AnyPath]]
+    check_units: Callable[[Sequence[UnitT], Workspace], object]
+
     def __init__(
         self,
         call: Call,
@@ -122,6 +125,12 @@ class _Functions(UnitJob[UnitT, Contents]):
     def prepare(self) -> None:
         self._prepare()
 
+    def files_of_records(self, plan: Plan[UnitT, Contents]) -> Iterable[str | AnyPath]:
+        return self.find_files(plan)
+
+    def check_done(self, done: Sequence[UnitT], workspace: Workspace) -> None:
+        self.check_units(done, workspace)
+
     def process(self, plan: Plan[UnitT, Contents], unit: UnitT, writer: UnitWriter, advance: Advance) -> None:
         writer.advance = advance
         self._write(plan.contents, unit, writer)
@@ -142,6 +151,8 @@ def run(
     prepare: Callable[[], object] = _nothing,
     rejects_in_order: bool = False,
     telemetry: Collection[str] = (),
+    files_of_records: Callable[[Plan[UnitT, Contents]], Iterable[str | AnyPath]] = lambda _: (),
+    check_done: Callable[[Sequence[UnitT], Workspace], object] = _nothing,
 ) -> Report:
     """Do this rank's share of the units in worker processes; commit if all units are done, by any rank.
 
@@ -158,8 +169,11 @@ def run(
         reads_audio_files: whether many missing audio files show that a folder is not mounted.
         input_files: files that the command reads, besides those of the plan, and must not replace.
         prepare: prepares for the units; called in the main process, perhaps several times, if there are units to make.
-        rejects_in_order: see `prepcli.engine.run.job.Job`.
-        telemetry: see there.
+        rejects_in_order: see `prepcli.engine.run.job.Job`, also for the following arguments.
+        telemetry: names of details that are figures about the run.
+        files_of_records: input files besides those of the plan, such as the audio; asked for only before files of an
+            earlier run are removed.
+        check_done: checks that the missing units can be added to the finished ones; raises `UsageError`.
 
     Raises:
         UsageError: the inputs or the options are wrong, or OUT belongs to another run or has files of others.
@@ -167,6 +181,7 @@ def run(
         IncompleteError: the run was interrupted, or a worker was killed.
     """
     job = _Functions(current_call(), output, plan, write, finish, settings, input_files, prepare)
+    job.find_files, job.check_units = files_of_records, check_done
     job.reads_audio_files, job.rejects_in_order = reads_audio_files, rejects_in_order
     job.telemetry = telemetry
     return run_job(job, output.workspace, output.engine)
