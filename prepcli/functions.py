@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from prepcli.commands.index.report import IndexReport as IndexReport
     from prepcli.commands.inspect.command import inspect as inspect
     from prepcli.commands.inspect.report import Inspection as Inspection
+    from prepcli.commands.make_manifest.command import make_manifest as make_manifest
     from prepcli.commands.manifest_to_shar.command import manifest_to_shar as manifest_to_shar
     from prepcli.commands.prepare_texts.command import prepare_texts as prepare_texts
     from prepcli.commands.score.command import score as score
@@ -1233,109 +1234,6 @@ def extend_context_audio(
         '/.../context/manifest_withContextAudioMinDur3.0MinSSIM0.6.json'
     """
     return call("extend_context_audio", locals())
-
-
-def make_manifest(
-    source: str | PathLike[str],
-    out: str | PathLike[str],
-    *,
-    format: Literal[
-        "auto", "folder", "list", "kaldi", "csv", "audiofolder", "filelist", "jsonl", "lhotse", "set"
-    ] = "auto",
-    audio_base_dir: str | PathLike[str] | None = None,
-    text_suffix: str | None = None,
-    transcripts: str | PathLike[str] | None = None,
-    speaker_pattern: str | None = None,
-    lang: str | None = None,
-    set: str | Sequence[str] = (),
-    audio_column: str | None = None,
-    text_column: str | None = None,
-    speaker_column: str | None = None,
-    lang_column: str | None = None,
-    columns: str | None = None,
-    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
-    name_encoding: Literal[
-        "cp437",
-        "cp850",
-        "cp852",
-        "cp866",
-        "cp932",
-        "cp949",
-        "cp1250",
-        "cp1251",
-        "cp1252",
-        "gb18030",
-        "big5",
-        "euc_jp",
-        "koi8_r",
-    ]
-    | None = None,
-    absolute_paths: bool = False,
-    run_commands: bool = False,
-    dry_run: bool = False,
-    num_workers: int | None = None,
-    max_rejects: float = 0.05,
-    overwrite: bool = False,
-    retry_rejects: bool = False,
-    rank: int | None = None,
-    world_size: int | None = None,
-    progress: bool = False,
-    launch_id: str | None = None,
-    no_steal: bool = False,
-    verify_inputs: bool = False,
-) -> "Report":
-    """Make a NeMo manifest of your own audio, with durations as measured.
-
-    SOURCE is a folder of audio, a list of paths, a Kaldi data directory, a CSV or TSV, a Hugging Face audiofolder
-    (metadata.csv, .jsonl or .parquet), a file list (path|text, path|text|speaker or path|speaker|text), JSON lines
-    with the path of the audio ({"audio": ..., "text": ...}), lhotse cuts (.jsonl), recordings and supervisions of
-    lhotse (their folder, one of both files, or RECORDINGS,SUPERVISIONS), or a data set (tarred, Shar, WeNet,
-    webdataset, Parquet, zip; audio is then named FILE::MEMBER). Records are in the order of the source, those of a
-    folder of audio sorted by path. Audio that cannot be read, and records whose transcript is missing or ambiguous,
-    are listed as rejects in OUT.json.prepcli/.
-
-    Run the same call again to continue after an interruption.
-
-    Args:
-        source: Folder or file that names the audio.
-        out: Manifest to write.
-        format: Format of SOURCE; auto decides by its content, and the summary says why.
-        audio_base_dir: Base folder of relative paths in SOURCE. Default: the folder of SOURCE; for Kaldi and lhotse
-            the working directory.
-        text_suffix: Suffix of the files beside the audio that hold the transcripts, such as .txt.
-        transcripts: File of transcripts: `id text`, `id|text` or `id|text|normalized text` per line; the id is the
-            audio file's name without suffix.
-        speaker_pattern: Regular expression that finds the speaker in the path of the audio below the base folder;
-            the groups are joined by _.
-        lang: Language of all records.
-        set: Give all records a field with this text. May be repeated.
-        audio_column: Column with the audio's path. Default: by its name: audio_filepath, file_name, ....
-        text_column: Column with the text. Default: by its name: text, sentence, ....
-        speaker_column: Column with the speaker. Default: by its name: speaker, client_id, ....
-        lang_column: Column with the language. Default: by its name: lang, locale, ....
-        columns: Names of the columns of a table without a header, in their order, such as path,text,speaker; - for
-            one to leave out. With transcripts, of that file: id,text,speaker.
-        input_format: Kind of the input. Default: by its content.
-        name_encoding: Encoding of names in a zip or tar, if not UTF-8. Default: cp437 in a zip.
-        absolute_paths: Write absolute audio paths instead of paths relative to OUT.json.
-        run_commands: Run the commands in Kaldi's wav.scp (entries that end in |) or of lhotse's recordings, and
-            write their audio to OUT_audio/. Only for files that you trust.
-
-    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
-
-    Returns:
-        The report of the run; `outputs["manifest"]` is the manifest.
-
-    Raises:
-        UsageError: options that do not go together, or a source that cannot be read.
-
-    Examples:
-        >>> import prepcli
-        >>> report = prepcli.make_manifest("s01", "own.json", set=["speaker=s01"])
-        >>> report.records_out, report.outputs["manifest"]
-        (6, '/.../own.json')
-    """
-    return call("make_manifest", locals())
 
 
 def manifest_to_tarred(

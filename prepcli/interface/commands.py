@@ -98,7 +98,7 @@ TASKS: dict[str, tuple[Command, ...]] = {
             package="download",
             module="lhotse",
         ),
-        _command("make-manifest", "Make a manifest of your own audio"),
+        _command("make-manifest", "Make a manifest of your own audio", module="command", is_typed=True),
         _command("fix-durations", "Measure the durations of a manifest again", module="command", is_typed=True),
         _command("prepare-texts", "Make records of text alone, for a TTS model", module="command", is_typed=True),
     ),

@@ -40,7 +40,7 @@ class Source:
             UsageError: MANIFEST and OUT are swapped, or a manifest cannot be found.
         """
         asked = current_call().options
-        if not isinstance(output, OutputFile):  # a file that an earlier run has written, and a data set, are no mistake
+        if not isinstance(output, OutputFile):  # an OUT that is a file may be there, and MANIFEST a data set
             refuse_swapped(str(manifest), output.path)
         commits = partial(revisions_of, output.workspace, output.engine)
         inputs = [manifests_of(str(one), asked, commits) for one in (manifest, *more)]

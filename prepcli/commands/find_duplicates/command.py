@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from prepcli.engine.state.workspace import Workspace
     from prepcli.jobs.record_job import RecordContents, RecordUnit
 
-AUDIO, NEAR_AUDIO = "audio", "near-audio"
-KINDS = (AUDIO, NEAR_AUDIO, "text", "speaker")
+_KINDS = ("audio", "near-audio", "text", "speaker")
 _UNIT_SIZE = 500
 
 
@@ -103,7 +102,7 @@ def find_duplicates(
     import numpy as np
 
     from prepcli.commands.find_duplicates.groups import GroupWriter
-    from prepcli.commands.find_duplicates.keys import Keys, write_groups
+    from prepcli.commands.find_duplicates.keys import AUDIO, NEAR_AUDIO, Keys, write_groups
     from prepcli.commands.find_duplicates.report import DuplicatesReport
     from prepcli.commands.find_duplicates.twins import by_duration
     from prepcli.engine.run.function import OutputFile, run
@@ -172,9 +171,9 @@ def _kinds(by: str, num_inputs: int, between: bool, has_model: bool) -> list[str
             together.
     """
     kinds = list(dict.fromkeys(name.strip() for name in by.split(",") if name.strip()))
-    if not kinds or (unknown := next((name for name in kinds if name not in KINDS), None)):
+    if not kinds or (unknown := next((name for name in kinds if name not in _KINDS), None)):
         wrong = f", not {unknown}" if kinds else ""
-        raise UsageError(f"{option('--by')} takes {', '.join(KINDS)}{wrong}")
+        raise UsageError(f"{option('--by')} takes {', '.join(_KINDS)}{wrong}")
     if has_model and kinds != ["speaker"]:
         raise UsageError(
             f"{option('--speaker-model')} compares voices in a run of its own: give {option('--by', 'speaker')}"

@@ -10,7 +10,6 @@ from prepcli.audio.encode import to_int16
 from prepcli.audio.fingerprint import fingerprint
 from prepcli.audio.probe import Probes
 from prepcli.audio.segments import DUPLICATES, decode, locate
-from prepcli.commands.find_duplicates.command import AUDIO, NEAR_AUDIO
 from prepcli.commands.find_duplicates.groups import GroupWriter, equal_keys, with_several
 from prepcli.commands.find_duplicates.near import Fingerprints
 from prepcli.commands.find_duplicates.twins import Twins
@@ -21,6 +20,8 @@ from prepcli.manifest.normal_text import normal_text
 from prepcli.manifest.record import Record
 from prepcli.planning.split import Indices
 
+AUDIO, NEAR_AUDIO = "audio", "near-audio"
+"""The kinds of keys that are computed from the audio."""
 _KEYS_NAME = "parts/{}.keys"
 _WORDS_NAME, _COUNTS_NAME, _TWINS_NAME = "parts/{}.words", "parts/{}.counts", "parts/{}.twins"
 _KEY_BYTES = 16

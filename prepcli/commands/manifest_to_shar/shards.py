@@ -1,4 +1,4 @@
-"""The shards of `manifest-to-shar`: their plan, their files, and what the user is told of them."""
+"""The shards of `manifest-to-shar`: their plan, their files, and the notes on them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
