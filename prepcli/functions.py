@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from prepcli.commands.blend.command import blend as blend
     from prepcli.commands.blend.report import BlendReport as BlendReport
     from prepcli.commands.download.report import DownloadReport as DownloadReport
+    from prepcli.commands.estimate_batch_sizes.command import estimate_batch_sizes as estimate_batch_sizes
     from prepcli.commands.estimate_batch_sizes.report import BatchSizesReport as BatchSizesReport
     from prepcli.commands.estimate_bins.command import estimate_bins as estimate_bins
     from prepcli.commands.estimate_bins.command import estimate_bins_2d as estimate_bins_2d
@@ -915,92 +916,6 @@ def download_vctk(
         '/.../data/VCTK-Corpus-0.92/mic2.json'
     """
     return call("download_vctk", locals())
-
-
-def estimate_batch_sizes(
-    *,
-    model: str | PathLike[str] | None = None,
-    model_class: str | None = None,
-    config: str | PathLike[str] | None = None,
-    buckets: str | None = None,
-    buckets_from: str | PathLike[str] | None = None,
-    memory_fraction: float = 0.9,
-    dtype: Literal["bfloat16", "float16", "float32"] = "bfloat16",
-    start_batch_size: int = 32,
-    threshold: float = 0.05,
-    ratio: float = 12.0,
-    optimizer: str = "adamw",
-    ddp: bool = True,
-    device: str = "cuda",
-    gpu_memory: str | None = None,
-    work: str | PathLike[str] | None = None,
-    verify: bool = False,
-    write_config: str | PathLike[str] | None = None,
-    plot: str | PathLike[str] | None = None,
-    dry_run: bool = False,
-    overwrite: bool = False,
-    rank: int | None = None,
-    world_size: int | None = None,
-    progress: bool = False,
-    probe_timeout: float = 600.0,
-    launch_id: str | None = None,
-) -> "BatchSizesReport":
-    """Find the largest batch size of each bucket that fits into a GPU's memory, by real training steps.
-
-    The answers are those of NeMo's OOMptimizer. A step runs in a process of its own: one that runs out of memory,
-    crashes or hangs is a result. With device cpu and gpu_memory, the bytes of small steps on the CPU are counted
-    and extrapolated instead, and every number is marked as an estimate.
-
-    Args:
-        model: A .nemo file, or the name of a pretrained model.
-        model_class: The class of the model, such as nemo.collections.asr.models.EncDecMultiTaskModel. With config:
-            a model without weights.
-        config: The training config of model_class.
-        buckets: The upper bound of each bucket in seconds, [5.0,10.0,20.0], or pairs of seconds and tokens,
-            [[5.0,30],[5.0,45],[10.0,60]]. Default: [5.0,10.0,15.0,20.0,25.0,30.0].
-        buckets_from: Take bucket_duration_bins from a training config. max_duration is added as the last bucket
-            where the bins end before it, as those of estimate-bins do.
-        memory_fraction: The share of the GPU's memory that training may use.
-        dtype: The precision of autocast.
-        start_batch_size: The first batch size of the search.
-        threshold: Stop when the smallest size that fails is larger than the largest that fits by at most this
-            share.
-        ratio: Output tokens per second of audio; ignored for buckets that are pairs.
-        optimizer: The optimizer, by NeMo's name.
-        ddp: Reserve memory for one more copy of the model, as distributed training does.
-        device: The GPU, such as cuda:0, or cpu for an estimate (with gpu_memory). Default: the GPU of this rank.
-        gpu_memory: The memory of the GPU to estimate for, such as 80GiB. With a GPU: at most its own memory.
-        work: Folder for the result; WORK.prepcli/ beside it has what a stopped search continues with. Default:
-            batch_sizes.
-        verify: Run steps of the largest bucket, the smallest, and all in mixed order, in one process.
-        write_config: Write both lists into a training config, as estimate-bins write_config does.
-        plot: Plot memory over batch size for each bucket.
-        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
-        rank: Rank of this process, from 0. Default: from the launcher.
-        world_size: Number of ranks. Default: from the launcher.
-        progress: Show a progress bar and notes on stderr.
-        probe_timeout: Seconds after which a step counts as one that does not fit.
-        launch_id: A common name for ranks that are started together by hand.
-
-    Returns:
-        The report of the run. `details` has `bucket_duration_bins` and `bucket_batch_size` for a training config, and
-        in `buckets` the steps of each bucket; `is_estimate` says whether the batch sizes are estimates.
-
-    Raises:
-        UsageError: options that do not go together, or a model that cannot be loaded.
-        PrepcliError: not one example fits, the model cannot make a step, or `verify` has found a batch that fails.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-
-    Examples:
-        >>> import prepcli
-        >>> report = prepcli.estimate_batch_sizes(
-        ...     model="tiny.nemo", buckets="[1.0,2.0]", device="cpu", gpu_memory="64MiB", work="sizes"
-        ... )
-        >>> report.details["is_estimate"], len(report.details["bucket_batch_size"])
-        (True, 2)
-    """
-    return call("estimate_batch_sizes", locals())
 
 
 def extend_codec_codes(

@@ -196,6 +196,8 @@ TASKS: dict[str, tuple[Command, ...]] = {
             "estimate-batch-sizes",
             "The largest batch of each bucket",
             "commands.estimate_batch_sizes.report.BatchSizesReport",
+            module="command",
+            is_typed=True,
         ),
     ),
     "Mix and index finished sets": (
