@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from prepcli.commands.exports.mels.command import manifest_to_mels as manifest_to_mels
     from prepcli.commands.exports.parquet.command import manifest_to_parquet as manifest_to_parquet
     from prepcli.commands.exports.wenet.command import manifest_to_wenet as manifest_to_wenet
+    from prepcli.commands.extend_context_audio.command import extend_context_audio as extend_context_audio
     from prepcli.commands.extend_text_context.command import extend_text_context as extend_text_context
     from prepcli.commands.filter.command import filter as filter
     from prepcli.commands.filter.report import FilterReport as FilterReport
@@ -1042,113 +1043,6 @@ def extend_codec_codes(
         '/.../shar/codes_21fps/target_codes/codes._OP_000000..000002_CL_.tar'
     """
     return call("extend_codec_codes", locals())
-
-
-def extend_context_audio(
-    manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
-    out: str | PathLike[str],
-    *,
-    audio_base_dir: str | PathLike[str] | None = None,
-    speaker_model: str | PathLike[str] = "titanet_large",
-    group_by: str = "speaker",
-    context_min_duration: float = 3.0,
-    context_min_ssim: float = 0.6,
-    batch_duration: float | None = None,
-    plot: str | PathLike[str] | None = None,
-    reuse_embeddings: str | PathLike[str] | None = None,
-    devices: str = "auto",
-    save_embeddings: bool = False,
-    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
-    split: str | None = None,
-    audio_column: str | None = None,
-    text_column: str | None = None,
-    speaker_column: str | None = None,
-    lang_column: str | None = None,
-    id_column: str | None = None,
-    name_encoding: Literal[
-        "cp437",
-        "cp850",
-        "cp852",
-        "cp866",
-        "cp932",
-        "cp949",
-        "cp1250",
-        "cp1251",
-        "cp1252",
-        "gb18030",
-        "big5",
-        "euc_jp",
-        "koi8_r",
-    ]
-    | None = None,
-    dry_run: bool = False,
-    num_workers: int | None = None,
-    max_rejects: float = 0.05,
-    overwrite: bool = False,
-    retry_rejects: bool = False,
-    rank: int | None = None,
-    world_size: int | None = None,
-    progress: bool = False,
-    launch_id: str | None = None,
-    no_steal: bool = False,
-    verify_inputs: bool = False,
-) -> "Report":
-    """Add context audio to each record: the most similar other utterance of its voice that is long enough.
-
-    Writes OUT/<stem>_withContextAudioMinDur3.0MinSSIM0.6.json: the records in the order of the input, each with
-    context_speaker_similarity, context_audio_filepath, context_audio_offset, context_audio_duration,
-    context_audio_text and, where the other record has one, context_audio_normalized_text. Records without a context
-    are listed as rejects.
-
-    The output is identical for any number of ranks, and on a CPU for any number of threads and any batch_duration.
-    Between devices, and on GPUs with another batch_duration, embeddings differ by float rounding: sometimes in the
-    last digits of a similarity, very rarely in the chosen context.
-
-    Run the same call again to continue after an interruption. Embeddings are kept in OUT.prepcli/embeddings/: with
-    another minimum and overwrite, or another OUT and reuse_embeddings, only the selection is done again.
-
-    Args:
-        manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
-            separated by commas, or a brace pattern. Or a list of paths.
-        out: Directory for the extended manifest.
-        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
-        speaker_model: titanet_large or another pretrained model of NeMo, a .nemo file, or resemblyzer.
-        group_by: What identifies a voice: the field speaker; a preset for a corpus (libritts, librittsDevClean,
-            hifitts, hifitts2, nvyt2505, rivaLindyRodney, rivaEmmaMeganSeanTom, jhsdGtc20Amp20Keynote); or
-            regex:FIELD:PATTERN, where the groups of the pattern are joined by _.
-        context_min_duration: Minimum duration of a context (seconds).
-        context_min_ssim: Minimum cosine similarity to the context, from -1 to 1.
-        batch_duration: Maximum seconds of audio in a batch. Less takes less memory. Default: 120 on the CPU, 600 on
-            a GPU.
-        plot: Plot similarities and durations of contexts, also of the records that the minimum leaves out.
-        reuse_embeddings: OUT of an earlier run over the same audio: its embeddings are used, and only the selection
-            is done again.
-        devices: auto (all GPUs, else CPU), cpu, or a number of GPUs.
-        save_embeddings: Keep the embeddings: OUT/embeddings/bundle_*.npy and .jsonl.
-        input_format: Kind of the input. Default: by its content.
-        split: Split of a data set with several, such as train. Default: its only one.
-        audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
-        text_column: Column or field with the text. Default: by its name: text, sentence, ....
-        speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
-        lang_column: Column or field with the language. Default: by its name: lang, ....
-        id_column: Column or field with the id. Default: by its name: id, ....
-        name_encoding: Encoding of names in a zip or tar, if not UTF-8. Default: cp437 in a zip.
-
-    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
-
-    Returns:
-        The report of the run; `outputs["manifest"]` is the extended manifest.
-
-    Raises:
-        UsageError: options that do not go together, or inputs that cannot be read.
-
-    Examples:
-        >>> import prepcli
-        >>> report = prepcli.extend_context_audio("manifest.json", "context", speaker_model="resemblyzer")
-        >>> report.outputs["manifest"]
-        '/.../context/manifest_withContextAudioMinDur3.0MinSSIM0.6.json'
-    """
-    return call("extend_context_audio", locals())
 
 
 def manifest_to_tarred(

@@ -159,7 +159,12 @@ TASKS: dict[str, tuple[Command, ...]] = {
         ),
     ),
     "Extend manifests and Shar sets": (
-        _command("extend-context-audio", "Give each record another utterance of its voice"),
+        _command(
+            "extend-context-audio",
+            "Give each record another utterance of its voice",
+            module="command",
+            is_typed=True,
+        ),
         _command(
             "extend-text-context",
             "Give the cuts of a Shar texts that name the voice",
