@@ -171,7 +171,12 @@ TASKS: dict[str, tuple[Command, ...]] = {
             module="command",
             is_typed=True,
         ),
-        _command("extend-codec-codes", "Add the codes of an audio codec to a Shar or manifest"),
+        _command(
+            "extend-codec-codes",
+            "Add the codes of an audio codec to a Shar or manifest",
+            module="command",
+            is_typed=True,
+        ),
     ),
     "Estimate bins for bucketed training": (
         _command(

@@ -102,10 +102,9 @@ class SetInput:
     name_encoding: NamesEncoding = None
 
 
-class SetArguments(TypedDict, total=False):
-    """The options of commands that read manifests, or a data set in tars, Parquet or ZIP files."""
+class InputArguments(TypedDict, total=False):
+    """The options of commands that read a data set in tars, Parquet or ZIP files."""
 
-    audio_base_dir: AudioFolder
     input_format: InputFormat
     split: SetSplit
     audio_column: AudioColumn
@@ -114,6 +113,12 @@ class SetArguments(TypedDict, total=False):
     lang_column: LangColumn
     id_column: IdColumn
     name_encoding: NamesEncoding
+
+
+class SetArguments(InputArguments, total=False):
+    """The options of commands that read manifests, or a data set in tars, Parquet or ZIP files."""
+
+    audio_base_dir: AudioFolder
 
 
 WorkDir = Annotated[

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from prepcli.commands.extend_codec_codes.job import CodesJob, codes_workspace
-from prepcli.commands.extend_codec_codes.options import CodesOptions
+from prepcli.commands.extend_codec_codes.settings import CodecSettings
 from prepcli.commands.extend_context_audio.bundle import Selection
 from prepcli.commands.extend_context_audio.command import extend_context_audio
 from prepcli.commands.extend_context_audio.job import ContextJob
@@ -105,7 +105,7 @@ def _context_job(out: Path) -> ContextJob:
 def launch(request: pytest.FixtureRequest, shar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Launch:
     if request.param == "codes":
         use_toy_codec(monkeypatch.setattr)
-        options = CodesOptions("toy", "toy", pool_duration=1.0)
+        options = CodecSettings("toy", "toy", pool_duration=1.0)
         made = Launch(lambda: CodesJob(shar, options), lambda out: codes_workspace(out, "toy"), tmp_path)
     else:
         use_toy_voice(monkeypatch.setattr)
@@ -150,7 +150,7 @@ def test_a_unit_that_is_read_ahead_can_be_left_to_another(tmp_path: Path, monkey
     monkeypatch.setattr(CodesJob, "read_ahead", read_ahead)
     use_toy_codec(monkeypatch.setattr)
     execution = Execution(workspace, "digest", 1, SharedCounter(), lambda: None, drafts=frozenset())
-    job: Any = CodesJob(tmp_path, CodesOptions("toy", "toy"))
+    job: Any = CodesJob(tmp_path, CodecSettings("toy", "toy"))
     begun = job._begin(None, units, None, execution)
     assert next(begun) == (units[0], "work of unit_0")
     assert read == ["unit_0", "unit_1", "unit_2"]
@@ -176,7 +176,7 @@ def test_units_that_are_computed_when_a_worker_dies_are_kept(
 ) -> None:
     """They are not computed again, and what was computed of the unit at work is not counted twice."""
     use_toy_codec(monkeypatch.setattr)
-    options = CodesOptions("toy", "toy", pool_duration=30.0)
+    options = CodecSettings("toy", "toy", pool_duration=30.0)
     launch = Launch(lambda: CodesJob(shar, options), lambda out: codes_workspace(out, "toy"), tmp_path)
     died, num_calls, decode = tmp_path / "died", itertools.count(), prefetch.decode_batch
     computed: list[int] = []

@@ -15,8 +15,8 @@ from prepcli.audio import segments
 from prepcli.audio.opening import AudioSource, read_whole
 from prepcli.commands.extend_codec_codes import file_segments, shard_index
 from prepcli.commands.extend_codec_codes.job import CodesJob, codes_workspace
-from prepcli.commands.extend_codec_codes.options import CodesOptions
 from prepcli.commands.extend_codec_codes.plan import find_input
+from prepcli.commands.extend_codec_codes.settings import CodecSettings
 from prepcli.engine.publishing.rejects import Budget
 from prepcli.engine.run.crashes import MAX_CRASHES, crashed_notes, has_crashed, noting_in_flight
 from prepcli.engine.run.job import RunOptions
@@ -69,7 +69,7 @@ def whole(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, s
 
 
 def run(folder: Path, **changes: Any) -> Report:
-    job = CodesJob(folder, CodesOptions("toy", "toy", **changes), num_workers=1)
+    job = CodesJob(folder, CodecSettings("toy", "toy", **changes), num_workers=1)
     return run_job(job, codes_workspace(folder, "toy"), RunOptions(num_workers=1, budget=Budget(1)))
 
 

@@ -1,24 +1,23 @@
 """Base classes of jobs with a codec: `CodecJob`, and `RecordCodesJob` for jobs over records."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from prepcli.commands.extend_codec_codes.content import check_audio
 from prepcli.commands.extend_codec_codes.encoding import BATCHES, COMPARED, DIFFERENT, ENCODED, IN_CODEC, USED
 from prepcli.commands.extend_codec_codes.file_segments import UsedSegmentDecoder
-from prepcli.commands.extend_codec_codes.options import CodesOptions
+from prepcli.commands.extend_codec_codes.settings import CodecSettings
 from prepcli.commands.extend_codec_codes.unusual_segments import notes_of
 from prepcli.engine.publishing.publish import Marker, totals
 from prepcli.engine.state.plan import AUDIO_BASE_DIRS, Contents, Plan, UnitT
 from prepcli.engine.state.workspace import Workspace
 from prepcli.formats.names import absolute_folder
-from prepcli.interface.options import settings_of
 from prepcli.jobs.model_job import WAITED, WALL, ModelJob
 from prepcli.jobs.record_job import ContentsT, OverRecords, RecordUnit
 from prepcli.jobs.records import base_directories
-from prepcli.models.codecs import check_codec_model, codec_name, identity, load_codec
+from prepcli.models.codecs import check_codec_model, identity, load_codec
 from prepcli.models.protocols import Codec
 from prepcli.storage.paths import AnyPath
 
@@ -28,7 +27,7 @@ audio of up to this sampling rate (Hz)."""
 
 
 class CodecJob(ModelJob[UnitT, Contents, Codec]):
-    """A job that encodes audio with the codec of its options."""
+    """A job that encodes audio with the codec of its settings."""
 
     command: ClassVar[str] = "extend-codec-codes"
     telemetry = (
@@ -40,27 +39,29 @@ class CodecJob(ModelJob[UnitT, Contents, Codec]):
         "waited_for_audio",
     )
 
-    def __init__(self, options: CodesOptions, device: str, num_workers: int) -> None:
+    def __init__(self, codec: CodecSettings, shaping: Mapping[str, Any], device: str, num_workers: int) -> None:
+        """`shaping`: the options that shape the output, as settings of the plan."""
         super().__init__(device, num_workers)
-        check_codec_model(options.codec_model, options.num_codebooks)
-        self.options = replace(options, codec_name=codec_name(options.codec_model, options.codec_name))
+        check_codec_model(codec.codec_model, codec.num_codebooks)
+        self.codec, self._shaping = codec, shaping
 
     @property
     def name(self) -> str:
         """The codec name in `codes_<name>`."""
-        assert self.options.codec_name is not None
-        return self.options.codec_name
+        return self.codec.codec_name
 
     def codec_settings(self) -> dict[str, Any]:
         """The options by name; the value of `--codec-model` is the identity of the codec, not its path."""
-        settings = settings_of(self.options) | {"--codec-model": identity(self.options.codec_model)}
-        if self.options.num_codebooks is None:  # so that a run of a version without this option can be continued
-            del settings["--num-codebooks"]
+        settings = {**self._shaping, "--codec-model": identity(self.codec.codec_model), "--codec-name": self.name}
+        if self.codec.peak is not None:
+            settings["--peak"] = self.codec.peak
+        if self.codec.num_codebooks is None:  # so that a run of a version without this option can be continued
+            settings.pop("--num-codebooks", None)
         return settings
 
     def load_model(self) -> Codec:
         """Load the codec."""
-        return load_codec(self.options.codec_model, self.options.num_codebooks)
+        return load_codec(self.codec.codec_model, self.codec.num_codebooks)
 
     @property
     def is_on_gpu(self) -> bool:
@@ -84,7 +85,7 @@ class CodecJob(ModelJob[UnitT, Contents, Codec]):
     def max_batch_samples(self) -> int:
         """The number of samples in `--batch-duration` seconds, at the highest sampling rate that a batch may have."""
         rate = self.model.sampling_rate
-        return int(self.options.batch_duration * (max(rate, SHARED_MEMORY_RATE) if self.is_on_gpu else rate))
+        return int(self.codec.batch_duration * (max(rate, SHARED_MEMORY_RATE) if self.is_on_gpu else rate))
 
     def statistics(self, markers: Sequence[Marker]) -> dict[str, Any]:
         """Facts for the report, from the units' counts: hours encoded, speed, and notes on unusual audio.
@@ -115,16 +116,17 @@ class RecordCodesJob(CodecJob[RecordUnit, ContentsT], OverRecords[RecordUnit, Co
         manifests: Sequence[str],
         audio_base_dir: AnyPath | None,
         out: AnyPath,
-        options: CodesOptions,
+        codec: CodecSettings,
         *,
+        shaping: Mapping[str, Any] = MappingProxyType({}),
         device: str = "cpu",
         num_workers: int = 1,
     ) -> None:
-        """Keep the options; `out` is the output folder.
+        """Keep the settings; `out` is the output folder.
 
         `audio_base_dir` is the base folder of relative audio paths; None stands for the folder of each manifest.
         """
-        super().__init__(options, device, num_workers)
+        super().__init__(codec, shaping, device, num_workers)
         self.manifests = manifests
         self._audio_base_dir = audio_base_dir
         self.folder = absolute_folder(str(out))
@@ -144,7 +146,7 @@ class RecordCodesJob(CodecJob[RecordUnit, ContentsT], OverRecords[RecordUnit, Co
 
     def input_files(self, plan: Plan[RecordUnit, ContentsT]) -> list[str | AnyPath]:
         """The manifests, and the codec's file or name."""
-        return [*self.manifests, self.options.codec_model]
+        return [*self.manifests, self.codec.codec_model]
 
     def check_done(self, done: Sequence[RecordUnit], workspace: Workspace) -> None:
         """Raise `UsageError` if audio files of finished units have changed since their codes were made."""

@@ -155,7 +155,7 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
         """`folder` is the folder of the Shar set; for records, it is not used, and `shards` is empty."""
         self.shards = shards
         self.indices = indices
-        self._codec, self._options = job.model, job.options
+        self._codec, self._settings = job.model, job.codec
         self._folder = folder
         self._on_gpu, self._mixes_lengths = job.is_on_gpu, job.mixes_lengths
         self._members: list[UsedSegment] = []
@@ -222,7 +222,7 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
     def _max_frames(self) -> int:
         """The maximum number of frames in a batch."""
         rate, step = self._codec.sampling_rate, self._codec.samples_per_frame
-        return min(int(self._options.batch_duration * rate), self._max_samples) // step
+        return min(int(self._settings.batch_duration * rate), self._max_samples) // step
 
     def _find_unusable(self) -> Iterator[tuple[int, RecordRejected]]:
         """Yield (number, reason) for each segment whose length or sampling rate the codec cannot take."""
@@ -264,7 +264,7 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
         rows of different lengths together.
         """
         codec = self._codec
-        peak = self._options.peak or 0.0
+        peak = self._settings.peak or 0.0
         rates = np.array([member.sampling_rate for member in self._members], np.int64)
         is_usable = np.array([self._is_encoded_here(member) for member in self._members], bool)
         is_usable[list(self._unusable)] = False
@@ -304,7 +304,7 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
         """Start the codec on a batch and, with a faster precision, on a few rows of it in full float32."""
         begun = time.monotonic()
         batch, shape = self._batches[number]
-        tensors, precision = self._tensors(batch, decoded), self._options.precision
+        tensors, precision = self._tensors(batch, decoded), self._settings.precision
         codes = self._run(runner, precision, shape, decoded.keys, tensors)
         exact = None
         if precision != "fp32" and number % COMPARE_EVERY == 0:
@@ -409,7 +409,7 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
         # Readers list the shards by the targets, so the targets are renamed last.
         fields = sorted(index.fields, key=lambda name: name == TARGET)
         number, frame_shift = shard_text(shard.number), self._codec.samples_per_frame / self._codec.sampling_rate
-        names = [CODES_NAME.format(self._options.codec_name, CODES_OF[name], number) for name in fields]
+        names = [CODES_NAME.format(self._settings.codec_name, CODES_OF[name], number) for name in fields]
         tars = [CodesWriter(writer.open(name), frame_shift) for name in names]
         lines: list[bytes] = []
 

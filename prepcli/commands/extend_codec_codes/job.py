@@ -2,9 +2,9 @@
 
 import glob
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from prepcli.commands.extend_codec_codes.codec_job import CodecJob, RecordCodesJob
@@ -12,32 +12,27 @@ from prepcli.commands.extend_codec_codes.content import check_audio, check_compl
 from prepcli.commands.extend_codec_codes.encoding import UnitEncoder
 from prepcli.commands.extend_codec_codes.file_segments import UsedSegment
 from prepcli.commands.extend_codec_codes.manifest_job import ManifestCodesJob
-from prepcli.commands.extend_codec_codes.options import CodesOptions, ExtendCodecCodes
 from prepcli.commands.extend_codec_codes.plan import InputShard, ShardGroup, audio_bytes, find_input, group_shards
+from prepcli.commands.extend_codec_codes.settings import CodecSettings
 from prepcli.commands.extend_codec_codes.shard_index import index_shard
 from prepcli.commands.extend_codec_codes.trainer_job import OmnivoiceJob, QwenJob
 from prepcli.engine.publishing.publish import Marker, UnitWriter
-from prepcli.engine.run.report import Report
-from prepcli.engine.run.starting import revisions_of
 from prepcli.engine.state.plan import InputFile, Plan
 from prepcli.engine.state.store_output import OutputFiles
-from prepcli.engine.state.work_folder import note_unused, work_folder
+from prepcli.engine.state.work_folder import work_folder
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import option
 from prepcli.formats.codes import CODES_FOLDER, CODES_NAME, CODES_OF
 from prepcli.formats.indexes import MIRROR, IndexKind, index_name, indexes_of, make_index, mirrored
-from prepcli.formats.names import absolute_folder, check_loadable
+from prepcli.formats.names import absolute_folder
 from prepcli.formats.shar import AUDIO_NAME, shard_range, shard_text
 from prepcli.formats.train_ds import write_shar_train_ds
 from prepcli.formats.training_config import INDEXED_CONFIG, indexed_shar_config
-from prepcli.jobs.inputs.named import manifests_of
 from prepcli.jobs.model_job import Begin, Tick
 from prepcli.jobs.prefetch import DecodingPool
 from prepcli.manifest.shar_cuts import cuts_digest, measure_cuts
-from prepcli.models.codecs import codec_name, notes_on_codec_model
-from prepcli.models.ranks import run_on_devices
+from prepcli.models.codecs import notes_on_codec_model
 from prepcli.processes.workers import wait_for
-from prepcli.storage.input_files import refuse_swapped
 from prepcli.storage.paths import NUMBER, AnyPath, path_of
 
 
@@ -74,15 +69,16 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
     def __init__(
         self,
         folder: AnyPath,
-        options: CodesOptions,
+        codec: CodecSettings,
         *,
+        shaping: Mapping[str, Any] = MappingProxyType({}),
         partial: bool = False,
         device: str = "cpu",
         num_workers: int = 1,
         work_dir: Path | None = None,
     ) -> None:
         """`partial`: accept an incomplete Shar set. `work_dir`: the folder with the state of the run that makes it."""
-        super().__init__(options, device, num_workers)
+        super().__init__(codec, shaping, device, num_workers)
         self.folder = folder
         self._partial = partial
         self._work_dir = work_dir
@@ -113,14 +109,14 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
         shards = find_input(self.folder)
         sizes = measure_cuts([shard.cuts_file for shard in shards], self.num_workers)
         notes = [f"{len(shards):,} shards, {len(shards[0].tars)} audio fields"]
-        notes += notes_on_codec_model(self.options.codec_model)
+        notes += notes_on_codec_model(self.codec.codec_model)
         if part:
             notes.append(
                 f"{option('--partial')}: {part}; when the rest is there, {option('--overwrite')} encodes all of it "
                 f"again, another {option('--codec-name')} encodes all of it beside this"
             )
         return Plan(
-            units=list(group_shards(shards, sizes, self.options.pool_duration)),
+            units=list(group_shards(shards, sizes, self.codec.pool_duration)),
             records_in=sum(size.num_cuts for size in sizes),
             contents=CodesContents(shards, part),
             inputs=[
@@ -133,7 +129,7 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
     def input_files(self, plan: CodesPlan) -> list[str | AnyPath]:
         """The codec's file or name, the cuts, and the tars of their audio."""
         shards = [path for shard in plan.contents.shards for path in (shard.cuts, *shard.tars.values())]
-        return [self.options.codec_model, *shards]
+        return [self.codec.codec_model, *shards]
 
     def check_done(self, done: Sequence[ShardGroup], workspace: Workspace) -> None:
         """Raise `UsageError` if the audio of finished units has changed since its codes were made."""
@@ -154,7 +150,7 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
         Returns:
             The paths of the codes, texts to paste into a training config, and statistics.
         """
-        name = self.options.codec_name
+        name = self.name
         shards = shard_range([shard.number for shard in plan.contents.shards])
         details: dict[str, Any] = {
             CODES_OF[field]: writer.workspace.out / CODES_NAME.format(name, CODES_OF[field], shards)
@@ -200,54 +196,9 @@ class CodesJob(CodecJob[ShardGroup, CodesContents]):
         return {INDEXED_CONFIG: indexed_shar_config(fields, out)}
 
 
-_OF_RECORDS: dict[str, Callable[..., RecordCodesJob[Any]]] = {
+JOBS_OF_RECORDS: dict[str, Callable[..., RecordCodesJob[Any]]] = {
     "files": ManifestCodesJob,
     "omnivoice": OmnivoiceJob,
     "qwen3-tts": QwenJob,
 }
 """The jobs over records, by the value of `--output-form`."""
-
-
-def extend_codec_codes(options: ExtendCodecCodes) -> Report:
-    """Add codec codes to every cut of a Shar set, or to a manifest.
-
-    Returns:
-        The report of the run. For a Shar set, `outputs` has `target_codes` and, if there is context audio,
-        `context_codes`; for OmniVoice, it has `data_list`; for other outputs, it has the new `manifest`.
-
-    Raises:
-        UsageError: options that do not go together, or inputs that cannot be read.
-
-    Examples:
-        >>> import prepcli
-        >>> report = prepcli.extend_codec_codes("shar", "codec.nemo", codec_name="21fps", devices="cpu")
-        >>> report.outputs["target_codes"]
-        '/.../shar/codes_21fps/target_codes/codes._OP_000000..000002_CL_.tar'
-    """
-    engine = options.engine()
-    options.check_input()
-    name = codec_name(options.codec_model, options.codec_name)
-    out = options.output_dir or path_of(options.shar_dir)
-    workspace = codes_workspace(out, name, options.work_dir)
-    form = options.form
-    if form in ("shar", "files"):  # for these forms, the settings of older runs lack the option
-        options = replace(options, output_form=None)
-    if form != "shar":
-        note_unused(options.work_dir, out)
-        refuse_swapped(options.shar_dir, out)
-        manifests = manifests_of(options.shar_dir, options, partial(revisions_of, workspace, engine))
-        make_of_records = partial(
-            _OF_RECORDS[form], manifests, options.audio_base_dir, out, options, num_workers=engine.num_workers
-        )
-        return run_on_devices(make_of_records, options.devices, workspace, engine)
-    note_unused(options.work_dir, out, path_of(options.shar_dir))
-    check_loadable(out / CODES_FOLDER.format(name))
-    make_job = partial(
-        CodesJob,
-        path_of(options.shar_dir),
-        options,
-        partial=options.partial,
-        num_workers=engine.num_workers,
-        work_dir=options.work_dir,
-    )
-    return run_on_devices(make_job, options.devices, workspace, engine)

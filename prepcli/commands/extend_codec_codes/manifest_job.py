@@ -189,7 +189,7 @@ class RecordEncoder(UnitEncoder):
         record = records.record(number)
         use = context_use(records, number, record) if field else target_of(records, number, record)
         assert use is not None
-        return self._table.file_of(str(self._options.codec_name), use, records.base_dir(number), field, number)
+        return self._table.file_of(self._settings.codec_name, use, records.base_dir(number), field, number)
 
     def _is_used_elsewhere(self, field: int, number: int) -> bool:
         """Whether records of other units use the segment that is field `field` of record `number`."""
@@ -241,13 +241,13 @@ class ManifestCodesJob(RecordCodesJob[ManifestContents]):
         """Index the manifests, find the segments that their records use, and group consecutive records."""
         records = self.read(workspace)
         table = read_uses(records)
-        notes = [f"{table.num_segments:,} segments", *notes_on_codec_model(self.options.codec_model)]
+        notes = [f"{table.num_segments:,} segments", *notes_on_codec_model(self.codec.codec_model)]
         if table.num_segments > MANY_FILES:
             notes.append(
                 f"{table.num_segments:,} files of codes: many file systems are slow with so many. Make a Shar of the "
                 "manifest first (prepcli manifest-to-shar), whose codes are a file per shard"
             )
-        units = group_records(records, table, self.options.pool_duration)
+        units = group_records(records, table, self.codec.pool_duration)
         return records.plan(units, ManifestContents(records, table), notes=notes)
 
     def read_ahead(self, contents: ManifestContents, unit: RecordUnit, workers: DecodingPool[UsedSegment]) -> Begin:

@@ -1,7 +1,7 @@
 """extend-codec-codes for trainers that read codes with their texts: tars for OmniVoice, JSON lines for Qwen3-TTS."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +15,7 @@ from prepcli.commands.extend_codec_codes.content import record_audio
 from prepcli.commands.extend_codec_codes.encoding import Codes, UnitEncoder
 from prepcli.commands.extend_codec_codes.file_segments import UsedSegment
 from prepcli.commands.extend_codec_codes.manifest_job import NamedSegments, frame_shift_of_units
-from prepcli.commands.extend_codec_codes.options import ExtendCodecCodes
+from prepcli.commands.extend_codec_codes.settings import CodecSettings
 from prepcli.commands.extend_codec_codes.shard_index import ShardIndex
 from prepcli.commands.extend_codec_codes.uses import group_records
 from prepcli.engine.publishing.publish import Marker, UnitWriter
@@ -76,7 +76,6 @@ class TrainerCodesJob(RecordCodesJob[TrainerContents]):
 
     title: ClassVar[str]
     num_codebooks: ClassVar[int]
-    options: ExtendCodecCodes
 
     @abstractmethod
     def entry(self, contents: TrainerContents, number: int, record: Record, codes: Codes) -> EncodedRecord:
@@ -96,12 +95,12 @@ class TrainerCodesJob(RecordCodesJob[TrainerContents]):
                 that are not residual.
         """
         codec = super().load_model()
-        if self.options.num_codebooks is None and getattr(codec, "is_residual", False):
+        if self.codec.num_codebooks is None and getattr(codec, "is_residual", False):
             codec.num_codebooks = min(codec.num_codebooks, self.num_codebooks)  # the further ones only refine the first
         if codec.num_codebooks != self.num_codebooks:
             raise UsageError(
                 f"{self.title} reads codes of {self.num_codebooks} codebooks, and "
-                f"{option('--codec-model', self.options.codec_model)} gives {codec.num_codebooks}"
+                f"{option('--codec-model', self.codec.codec_model)} gives {codec.num_codebooks}"
             )
         return codec
 
@@ -183,14 +182,15 @@ class OmnivoiceJob(TrainerCodesJob):
         manifests: Sequence[str],
         audio_base_dir: AnyPath | None,
         out: AnyPath,
-        options: ExtendCodecCodes,
+        codec: CodecSettings,
         *,
+        shaping: Mapping[str, Any],
         device: str = "cpu",
         num_workers: int = 1,
     ) -> None:
         """See `RecordCodesJob` for the arguments."""
-        options = replace(options, peak=omnivoice.PEAK) if options.peak is None else options
-        super().__init__(manifests, audio_base_dir, out, options, device=device, num_workers=num_workers)
+        codec = replace(codec, peak=omnivoice.PEAK) if codec.peak is None else codec
+        super().__init__(manifests, audio_base_dir, out, codec, shaping=shaping, device=device, num_workers=num_workers)
         check_folder(self.folder)
 
     def output_patterns(self, plan: TrainerPlan) -> Sequence[str]:
@@ -209,9 +209,9 @@ class OmnivoiceJob(TrainerCodesJob):
         def make(scratch: Scratch) -> Values:
             return values_of(plan_ids(records.index, self.audio_base_dir, scratch))
 
-        size = self.options.shard_size or max(1, min(omnivoice.SHARD_SIZE, len(records) // omnivoice.MIN_SHARDS))
+        size = self.codec.shard_size or max(1, min(omnivoice.SHARD_SIZE, len(records) // omnivoice.MIN_SHARDS))
         units, _, ids = self.shards(records, size, None, make)
-        notes = notes_on_codec_model(self.options.codec_model)
+        notes = notes_on_codec_model(self.codec.codec_model)
         return records.plan(units, TrainerContents(records, ids=RecordIds(**ids)), notes=notes)
 
     def entry(self, contents: TrainerContents, number: int, record: Record, codes: Codes) -> EncodedRecord:
@@ -271,18 +271,18 @@ class QwenJob(TrainerCodesJob):
         Raises:
             UsageError: `--ref-audio` cannot be used, or is missing and no record has the field of the reference.
         """
-        if self.options.ref_audio is not None:
+        if self.codec.ref_audio is not None:
             try:
-                _check_reference(str(self.options.ref_audio))
+                _check_reference(str(self.codec.ref_audio))
             except RecordRejected as rejected:
-                raise UsageError(f"{option('--ref-audio', self.options.ref_audio)}: {rejected.detail}") from None
+                raise UsageError(f"{option('--ref-audio', self.codec.ref_audio)}: {rejected.detail}") from None
         records = self.read(workspace, looks_for=_names_reference)
-        if self.options.ref_audio is None and not records.index.found:
+        if self.codec.ref_audio is None and not records.index.found:
             raise UsageError(
                 f"no record has the field {qwen3_tts.REFERENCE}, the audio of the voice: give {option('--ref-audio')}"
             )
-        units = group_records(records, None, self.options.pool_duration)
-        return records.plan(units, TrainerContents(records), notes=notes_on_codec_model(self.options.codec_model))
+        units = group_records(records, None, self.codec.pool_duration)
+        return records.plan(units, TrainerContents(records), notes=notes_on_codec_model(self.codec.codec_model))
 
     def entry(self, contents: TrainerContents, number: int, record: Record, codes: Codes) -> EncodedRecord:
         """Return the line of a record, with its codes in it."""
@@ -295,8 +295,8 @@ class QwenJob(TrainerCodesJob):
         return EncodedRecord("", codes, record.to_json(changes, left_out))
 
     def _reference(self, records: Records, number: int, record: Record) -> str:
-        if self.options.ref_audio is not None:
-            return str(self.options.ref_audio.absolute())
+        if self.codec.ref_audio is not None:
+            return str(self.codec.ref_audio.absolute())
         given = record.text(qwen3_tts.REFERENCE)
         if given is None:
             why = f"there is no {qwen3_tts.REFERENCE}; {option('--ref-audio')} names one for all records"

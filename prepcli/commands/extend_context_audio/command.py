@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from typing_extensions import Unpack
 
-from prepcli.engine.run.options import Devices, RecordArguments
+from prepcli.engine.run.options import Devices, InputJobArguments
 from prepcli.interface.command import command
 from prepcli.interface.options import Option, PathText
-from prepcli.interface.shared_options import Manifests
+from prepcli.interface.shared_options import AudioFolder, Manifests
 
 if TYPE_CHECKING:
     from prepcli.engine.run.report import Report
@@ -22,6 +22,7 @@ def extend_context_audio(
         PathText, Option("Directory for the extended manifest.", metavar="OUT", is_argument=True, shapes_output=False)
     ],
     *,
+    audio_base_dir: AudioFolder = None,
     speaker_model: Annotated[
         PathText,
         Option(
@@ -73,7 +74,7 @@ def extend_context_audio(
     ] = None,
     devices: Devices = "auto",
     save_embeddings: Annotated[bool, Option("Keep the embeddings: OUT/embeddings/bundle_*.npy and .jsonl.")] = False,
-    **more: Unpack[RecordArguments],
+    **more: Unpack[InputJobArguments],
 ) -> "Report":
     """Add context audio to each record: the most similar other utterance of its voice that is long enough.
 

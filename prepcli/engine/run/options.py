@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from prepcli.interface.options import Option
-from prepcli.interface.shared_options import Json, MaxRejects, NumWorkers, Progress, SetArguments
+from prepcli.interface.shared_options import InputArguments, Json, MaxRejects, NumWorkers, Progress, SetArguments
 from prepcli.processes.workers import available_processors
 
 if TYPE_CHECKING:
@@ -125,6 +125,10 @@ class JobArguments(TypedDict, total=False):
     no_steal: NoSteal
     verify_inputs: VerifyInputs
     progress: Progress
+
+
+class InputJobArguments(InputArguments, JobArguments, total=False):
+    """The options of jobs that read a data set, and have their own option `audio_base_dir`."""
 
 
 class RecordArguments(SetArguments, JobArguments, total=False):

@@ -13,7 +13,7 @@ import pytest
 from prepcli.commands.extend_codec_codes import encoding
 from prepcli.commands.extend_codec_codes.encoding import BatchShape, encode_rows, move_rows
 from prepcli.commands.extend_codec_codes.job import CodesJob, codes_workspace
-from prepcli.commands.extend_codec_codes.options import CodesOptions
+from prepcli.commands.extend_codec_codes.settings import CodecSettings
 from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
@@ -86,7 +86,7 @@ def extend(
     **run: bool,
 ) -> Report:
     use_toy_codec(monkeypatch.setattr, lambda _: codec)
-    options = CodesOptions("toy", "toy", batch_duration=batch_duration, precision=precision)  # type: ignore[arg-type]
+    options = CodecSettings("toy", "toy", batch_duration=batch_duration, precision=precision)  # type: ignore[arg-type]
     job = CodesJob(shar, options, num_workers=1)
     return run_job(job, codes_workspace(out, "toy"), RunOptions(num_workers=1, **run))  # type: ignore[arg-type]
 

@@ -20,8 +20,8 @@ from prepcli.commands.extend_codec_codes import file_segments
 from prepcli.commands.extend_codec_codes.encoding import UnitEncoder
 from prepcli.commands.extend_codec_codes.file_segments import UsedSegment, UsedSegmentDecoder
 from prepcli.commands.extend_codec_codes.job import CodesJob, codes_workspace
-from prepcli.commands.extend_codec_codes.options import CodesOptions
 from prepcli.commands.extend_codec_codes.plan import InputShard, find_input, group_shards
+from prepcli.commands.extend_codec_codes.settings import CodecSettings
 from prepcli.commands.extend_codec_codes.shard_index import index_shard
 from prepcli.commands.verify.checking import check_set
 from prepcli.engine.publishing.rejects import Budget
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 else:
     torch = lazy("torch")
 
-OPTIONS = CodesOptions("toy", "toy")
+OPTIONS = CodecSettings("toy", "toy")
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
@@ -81,7 +81,8 @@ def extend(monkeypatch: pytest.MonkeyPatch, codec: ToyCodec) -> Extend:
     def run(folder: Path, out: Path | None = None, num_workers: int = 1, **changes: Any) -> Report:
         options = replace(OPTIONS, **changes)
         use_toy_codec(monkeypatch.setattr, lambda name: codec if name == "toy" else ToyCodec(name))
-        job = CodesJob(folder, options, num_workers=num_workers)
+        shaping = {f"--{name.replace('_', '-')}": value for name, value in vars(options).items()}
+        job = CodesJob(folder, options, shaping=shaping, num_workers=num_workers)
         workspace = codes_workspace(out or folder, str(options.codec_name))
         return run_job(job, workspace, RunOptions(num_workers=num_workers, budget=Budget(0.9)))
 
@@ -330,7 +331,7 @@ def test_resampling_of_whole_batches(tmp_path: Path) -> None:
     codes = []
     for on_gpu in (False, True):
         codec = ToyCodec()
-        job: Any = SimpleNamespace(model=codec, options=OPTIONS, is_on_gpu=on_gpu, mixes_lengths=False)
+        job: Any = SimpleNamespace(model=codec, codec=OPTIONS, is_on_gpu=on_gpu, mixes_lengths=False)
         encoder = UnitEncoder(shards, indices, job, out)
         codes.append(encoded(encoder, job)[0])
         assert encoder.extra["batches"] < 10
@@ -364,7 +365,7 @@ def test_progress_counts_every_cut(tmp_path: Path) -> None:
     shards = find_input(lhotse_set(tmp_path))
     codec = ToyCodec()
     codec.min_frames = 4
-    job: Any = SimpleNamespace(model=codec, options=OPTIONS, is_on_gpu=False, mixes_lengths=False)
+    job: Any = SimpleNamespace(model=codec, codec=OPTIONS, is_on_gpu=False, mixes_lengths=False)
     encoder = UnitEncoder(shards, [index_shard(shard) for shard in shards], job, tmp_path)
     codes, records, seconds = encoded(encoder, job)
     assert sum(isinstance(one, RecordRejected) for one in codes) == 2  # a target and a context
