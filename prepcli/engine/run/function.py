@@ -92,10 +92,12 @@ class _Functions(UnitJob[UnitT, Contents]):
         prepare: Callable[[], object] = _nothing,
         check_done: Callable[[Sequence[UnitT], Workspace], object] = _nothing,
         made_of: Callable[[OutputFiles, str], Iterable[str]] = _nothing,
+        adding: str = "",
     ) -> None:
         self._call, self._divide, self._write, self._join = current_call(), divide, write, join
-        self._settings, self._patterns, self._input_files = settings, output.patterns, input_files
+        self._settings, self._output, self._input_files = settings, output, input_files
         self._prepare, self._check_done, self._made_of = prepare, check_done, made_of
+        self.adding = adding
         self.defaults = shown_defaults(type(self._call.options))
 
     @property
@@ -111,7 +113,7 @@ class _Functions(UnitJob[UnitT, Contents]):
         return dict(self._settings(plan) if callable(self._settings) else self._settings)
 
     def output_patterns(self, plan: Plan[UnitT, Contents]) -> Sequence[str]:
-        return self._patterns
+        return self._output.patterns
 
     def input_files(self, plan: Plan[UnitT, Contents]) -> Iterable[str | AnyPath]:
         return [*super().input_files(plan), *self._input_files]
@@ -155,6 +157,7 @@ def run(
     prepare: Callable[[], object] = _nothing,
     check_done: Callable[[Sequence[UnitT], Workspace], object] = _nothing,
     made_of: Callable[[OutputFiles, str], Iterable[str]] = _nothing,
+    adding: str = "",
 ) -> Report:
     """Do this rank's share of the units in worker processes; commit if all units are done, by any rank.
 
@@ -173,6 +176,7 @@ def run(
         prepare: called if there is work, before the worker processes are forked (`prepcli.engine.run.job.Job.prepare`).
         check_done: checks that the missing units can be added to the finished ones, or raises `UsageError`.
         made_of: the possible names of index files of a published file, which are removed together with it.
+        adding: how to add the input to an output of another input, in words for a message; empty if impossible.
 
     Raises:
         UsageError: the inputs or the options are wrong, or OUT belongs to another run or has files of others.
@@ -189,6 +193,7 @@ def run(
         prepare=prepare,
         check_done=check_done,
         made_of=made_of,
+        adding=adding,
     )
     job.reads_audio_files = reads_audio_files
     return run_job(job, output.workspace, output.engine)
