@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar, cast, get_args, get_type
 
 from prepcli.errors import arguments_named_by
 from prepcli.interface.arguments import argument, arguments_of
-from prepcli.interface.calls import called
+from prepcli.interface.calls import called, current_call
 from prepcli.interface.options import Declared, Option, declared, words_of
 from prepcli.interface.values import check_together, make_options
 
@@ -41,11 +41,13 @@ class Declaration(NamedTuple):
     """The declaration of a typed function.
 
     Attributes:
+        name: the name on the command line.
         options: a dataclass with a field for each parameter (`prepcli.interface.options.declared`); its docstring is
             the text of `--help`.
         work: takes an object of `options`, and calls the function.
     """
 
+    name: str
     options: type[Any]
     work: Callable[[Any], Any]
 
@@ -83,10 +85,21 @@ def command(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
                     return work(values)
 
         call.__signature__ = signature  # type: ignore[attr-defined]
-        setattr(call, _COMMAND, Declaration(options, work))
+        setattr(call, _COMMAND, Declaration(name, options, work))
         return call
 
     return made
+
+
+def call_within(function: Callable[..., R], **values: Any) -> R:
+    """Call the function of a command as a part of the current call, whose command line then continues its run.
+
+    `values` are not checked, and paths among them must be of the types that the function gets.
+    """
+    name, options, work = declaration(function)
+    asked, call = options(**values), current_call()
+    with called(call.words, progress=call.progress, command=name, options=asked):
+        return cast("R", work(asked))
 
 
 def declaration(function: Callable[..., Any]) -> Declaration:

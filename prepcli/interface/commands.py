@@ -98,18 +98,32 @@ TASKS: dict[str, tuple[Command, ...]] = {
             package="download",
             module="lhotse",
         ),
-        _command("make-manifest", "Make a manifest of your own audio"),
+        _command("make-manifest", "Make a manifest of your own audio", module="command", is_typed=True),
         _command("fix-durations", "Measure the durations of a manifest again", module="command", is_typed=True),
-        _command("prepare-texts", "Make records of text alone, for a TTS model"),
+        _command("prepare-texts", "Make records of text alone, for a TTS model", module="command", is_typed=True),
     ),
     "Select records of manifests": (
         _command("score", "Measure loudness, noise, speech and texts", module="command", is_typed=True),
-        _command("filter", "Keep records by rules, and merge manifests", "commands.filter.report.FilterReport"),
-        _command("split", "Divide records into parts, no speaker in two of them", "commands.split.report.SplitReport"),
+        _command(
+            "filter",
+            "Keep records by rules, and merge manifests",
+            "commands.filter.report.FilterReport",
+            module="command",
+            is_typed=True,
+        ),
+        _command(
+            "split",
+            "Divide records into parts, no speaker in two of them",
+            "commands.split.report.SplitReport",
+            module="command",
+            is_typed=True,
+        ),
         _command(
             "find-duplicates",
             "Find equal audio and texts, also between sets",
             "commands.find_duplicates.report.DuplicatesReport",
+            module="command",
+            is_typed=True,
         ),
     ),
     "Prepare training data from manifests": (
@@ -150,13 +164,20 @@ TASKS: dict[str, tuple[Command, ...]] = {
         _command("extend-codec-codes", "Add the codes of an audio codec to a Shar or manifest"),
     ),
     "Estimate bins for bucketed training": (
-        _command("estimate-bins", "By duration", "commands.estimate_bins.durations.BinsReport", module="command"),
+        _command(
+            "estimate-bins",
+            "By duration",
+            "commands.estimate_bins.durations.BinsReport",
+            module="command",
+            is_typed=True,
+        ),
         _command(
             "estimate-bins-2d",
             "By duration and number of tokens",
             "commands.estimate_bins.two_d.Bins2dReport",
             package="estimate_bins",
             module="command",
+            is_typed=True,
         ),
         _command(
             "estimate-token-bins",
@@ -164,6 +185,7 @@ TASKS: dict[str, tuple[Command, ...]] = {
             "commands.estimate_bins.tokens.TokenBinsReport",
             package="estimate_bins",
             module="command",
+            is_typed=True,
         ),
         _command(
             "estimate-batch-sizes",
@@ -175,8 +197,9 @@ TASKS: dict[str, tuple[Command, ...]] = {
         _command(
             "blend",
             "Mix finished sets by weights in one input_cfg",
-            "commands.blend.command.BlendReport",
+            "commands.blend.report.BlendReport",
             module="command",
+            is_typed=True,
         ),
         _command(
             "index",

@@ -10,10 +10,11 @@ from dataclasses import MISSING, dataclass, fields, replace
 from os import PathLike
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from prepcli.storage.paths import AnyPath, StorePath, path_of
 
+T = TypeVar("T", str, float)
 PathText = str | PathLike[str]
 """A path as Python callers give it. The function of a command gets a `Path`, or with `Option.takes_address` perhaps a
 `StorePath`; with `Option.may_be_path` or `Option.several_paths` it gets a text."""
@@ -21,13 +22,18 @@ Paths = PathText | Sequence[PathText]
 """One or several paths as Python callers give them."""
 
 
+def several(values: T | Sequence[T]) -> tuple[T, ...]:
+    """The values of an option with several: the function of a command gets them as a tuple."""
+    return cast("tuple[T, ...]", values)
+
+
 def texts_of(paths: Paths) -> tuple[str, ...]:
-    """The values of an option with several, in the function of a command, which gets them as a tuple."""
-    return tuple(str(one) for one in ([paths] if isinstance(paths, (str, PathLike)) else paths))
+    """The texts of an option with several paths."""
+    return tuple(map(str, cast("tuple[PathText, ...]", paths)))
 
 
 def paths_of(paths: Paths) -> tuple[AnyPath, ...]:
-    """The paths of an option with several, in the function of a command, which gets them as a tuple."""
+    """The paths of an option with several paths."""
     return tuple(map(path_of, texts_of(paths)))
 
 

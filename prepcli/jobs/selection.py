@@ -1,4 +1,4 @@
-"""A job that copies the lines of manifests to output files: a verdict for each record decides to which file, if to any.
+"""Copies the lines of manifests to output files: a verdict for each record decides to which file, if to any.
 
 The plan holds the verdicts: worker processes read the manifests once to make it. A unit copies the lines of a slice of
 a manifest. Most lines are copied without parsing; these changes are made:
@@ -12,11 +12,9 @@ a manifest. Most lines are copied without parsing; these changes are made:
 
 import contextlib
 import difflib
-import glob
 import os
 import re
 import tempfile
-from abc import abstractmethod
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,16 +30,17 @@ from numpy.typing import NDArray
 
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.publishing.rejects import Origin, can_append, reject_line, to_append
-from prepcli.engine.run.job import UnitJob
+from prepcli.engine.run.function import Output, run
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import temporary_workspace
-from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.plan import InputFile, Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.formats.names import absolute_folder, path_in
-from prepcli.jobs.line_job import LINES_NAME, LineContents
-from prepcli.jobs.records import base_directories, settings_over
+from prepcli.interface.calls import current_call
+from prepcli.interface.options import PathText
+from prepcli.jobs.line_job import LINES_NAME
+from prepcli.jobs.records import base_directories
 from prepcli.manifest.fields import decode_value, parse_fields
 from prepcli.manifest.index import ManifestIndex, content_digest, read_manifests
 from prepcli.manifest.line_slices import MIN_UNIT_BYTES, MIN_UNITS, LineSlice, LineSlices
@@ -95,10 +94,11 @@ def left_out(why: str) -> Treatment:
 
 
 @dataclass(frozen=True, slots=True)
-class SelectionContents(LineContents):
+class SelectionContents:
     """The plan of a selection: the lines, a verdict for each usable record, and the lines without a usable record.
 
     Attributes:
+        slices: the lines.
         verdicts: the verdicts of the usable records, in the order of the input.
         gaps: for each manifest, the numbers of lines without a usable record, ascending.
         problems: the unusable lines, in order.
@@ -106,6 +106,7 @@ class SelectionContents(LineContents):
         facts: results of planning, for the report.
     """
 
+    slices: LineSlices
     verdicts: Verdicts
     gaps: list[Ints]
     problems: list[Problem]
@@ -131,7 +132,7 @@ SelectionPlan = Plan[SelectedSlice, SelectionContents]
 class Selector:
     """Reads manifests, and collects verdicts and units for a plan."""
 
-    def __init__(self, manifests: Sequence[str], audio_base_dir: AnyPath | None, out_folder: Path) -> None:
+    def __init__(self, manifests: Sequence[str], audio_base_dir: PathText | None, out_folder: AnyPath) -> None:
         """`out_folder`: the folder of the output; relative paths become absolute unless all start from this folder."""
         self.manifests = manifests
         self.all_base_dirs = base_directories(manifests, audio_base_dir)
@@ -257,50 +258,45 @@ def _first_fields(path: str) -> Iterator[str]:
             yield from parse_fields(line) if line.strip() else ()
 
 
-class SelectionJob(UnitJob[SelectedSlice, SelectionContents]):
-    """Writes each line of manifests to one of several files, or to none. A unit is a slice of a manifest.
+Outcome = Callable[[SelectionContents, int], Treatment]
+"""Returns the treatment of all records with a verdict."""
 
-    The plan has a verdict (an integer) for each record. `outcome` gives the treatment of the records with a verdict.
 
-    Attributes:
-        manifests: their paths.
-        options: the options of the command, with `audio_base_dir`.
+def select(
+    output: Output,
+    names: Sequence[str],
+    plan: Callable[[Workspace], SelectionPlan],
+    outcome: Outcome,
+    details: Callable[[SelectionContents], dict[str, Any]],
+    settings: Mapping[str, Any] | Callable[[SelectionPlan], Mapping[str, Any]],
+    keeps_skipped: bool = False,
+) -> Report:
+    """Write each line of manifests to one of several files, or to none. A unit is a slice of a manifest.
+
+    Args:
+        output: where the command writes.
         names: the paths of the output files, relative to the folder of the output.
+        plan: reads the manifests, and gives each record a verdict (an integer).
+        outcome: the treatment of the records with a verdict.
+        details: the details of the report, with the paths of the files; a dry run has them too.
+        settings: as in `prepcli.engine.run.function.run`.
         keeps_skipped: whether lines with a true `_skipme` are written to the first file; else they are dropped.
+
+    Raises:
+        UsageError: as by `prepcli.engine.run.function.run`.
     """
+    if output.engine.dry_run:
+        return _dry_run(output, plan, outcome, details)
 
-    reads_audio_files = False
-    rejects_in_order = True
-    manifests: Sequence[str]
-    options: Any
-    names: Sequence[str]
-    keeps_skipped: bool = False
-
-    def settings(self, plan: SelectionPlan) -> dict[str, Any]:
-        """The options, and the folder of the audio."""
-        return settings_over(self.manifests, self.options.audio_base_dir, self.options)
-
-    def output_patterns(self, plan: SelectionPlan) -> Sequence[str]:
-        """A pattern for each output file, which matches only this file."""
-        return [glob.escape(name) for name in self.names]
-
-    @abstractmethod
-    def facts(self, contents: SelectionContents) -> dict[str, Any]:
-        """The details of the report, with the paths of the files."""
-
-    @abstractmethod
-    def outcome(self, contents: SelectionContents, verdict: int) -> Treatment:
-        """The treatment of all records with this verdict."""
-
-    def process(self, plan: SelectionPlan, unit: SelectedSlice, writer: UnitWriter, advance: Advance) -> None:
+    def write(contents: SelectionContents, unit: SelectedSlice, writer: UnitWriter) -> None:
         """Write the lines of a unit to a part of each file; lines that do not change are copied without parsing."""
-        contents, path = plan.contents, plan.inputs[unit.source].path
         base_dir = contents.base_dirs[unit.source]
         lines = Lines(contents.slices.block(unit))
-        treatments, of_line = self.treatments_of(contents, unit, lines)
-        num_rejects = _reject(lines, treatments, of_line, Origin(path, unit.first_line), writer)
+        treatments, of_line = treatments_of(contents, unit, lines, outcome, keeps_skipped)
+        first = Origin(contents.slices.inputs[unit.source].path, unit.first_line)
+        num_rejects = _reject(lines, treatments, of_line, first, writer)
         changes = dict(each_line([one.changes for one in treatments], of_line))
-        for file in range(len(self.names)):
+        for file in range(len(names)):
             which = np.array([one.file == file for one in treatments])[of_line]
             count = int(np.count_nonzero(which))
             if count:
@@ -311,61 +307,68 @@ class SelectionJob(UnitJob[SelectedSlice, SelectionContents]):
                 writer.open_part(_part_name(unit.id, file)).write(data)
             writer.extra[str(file)] += count
         writer.count(unit.num_records - num_rejects, unit.seconds)
-        advance(unit.num_records, 0.0)
+        writer.advance(unit.num_records, 0.0)
 
-    def treatments_of(
-        self, contents: SelectionContents, unit: SelectedSlice, lines: "Lines"
-    ) -> tuple[list["Treatment"], Ints]:
-        """The different treatments in a unit, and an array (num_lines,): for each line, the index of its treatment."""
-        gaps, problems = contents.without_record(unit, len(lines))
-        skipped, blank = Treatment(0 if self.keeps_skipped else None), Treatment()
-        treatments = [skipped, blank]
-        of_line = np.full(len(lines), -1, np.int64)
-        of_line[gaps - unit.first_line] = [int(not lines.at(line).strip()) for line in gaps - unit.first_line]
-        is_record = of_line < 0
-        verdicts = contents.verdicts[unit.first_record : unit.first_record + int(np.count_nonzero(is_record))]
-        found, of_record = np.unique(verdicts, return_inverse=True)
-        of_line[is_record] = of_record + len(treatments)
-        treatments += [self.outcome(contents, verdict) for verdict in found.tolist()]
-        for problem in problems:
-            of_line[problem.line - unit.first_line] = len(treatments)
-            treatments.append(Treatment(rejected=RecordRejected(problem.reason, problem.detail)))
-        return treatments, of_line
-
-    def finish(self, plan: SelectionPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Join the parts of each output file, and return the details of the report."""
-        for number, name in enumerate(self.names):
+    def join(made: SelectionPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
+        for number, name in enumerate(names):
             parts = (_part_name(marker.unit, number) for marker in markers if marker.extra.get(str(number)))
             writer.join(name, parts)
-        return self.facts(plan.contents)
+        return details(made.contents)
 
-    def dry_run(self, out: Path) -> Report:
-        """Make the plan only, and return a report with the same details as after a run."""
-        with temporary_workspace(out) as workspace:
-            plan = self.plan(workspace)
-        contents = plan.contents
-        verdicts, counts = np.unique(contents.verdicts, return_counts=True)
-        num_left_out = sum(
-            count
-            for verdict, count in zip(verdicts.tolist(), counts.tolist(), strict=True)
-            if self.outcome(contents, verdict).file is None
-        )
-        rejects = Counter(problem.reason.value for problem in contents.problems)
-        rejects += Counter({RejectReason.FILTERED.value: num_left_out})
-        details = self.facts(contents)
-        return Report(
-            self.command,
-            "dry_run",
-            str(out),
-            records_in=plan.records_in,
-            rejects=rejects.total(),
-            rejects_by_reason=dict(rejects),
-            skipped=plan.num_skipped,
-            units=len(plan.units),
-            notes=plan.notes,
-            details={name: str(one) if isinstance(one, Path) else one for name, one in details.items()},
-            left_out=num_left_out,
-        )
+    return run(output, plan, write, join, settings=settings, reads_audio_files=False, rejects_in_order=True)
+
+
+def treatments_of(
+    contents: SelectionContents, unit: SelectedSlice, lines: "Lines", outcome: Outcome, keeps_skipped: bool
+) -> tuple[list[Treatment], Ints]:
+    """The different treatments in a unit, and an array (num_lines,): for each line, the index of its treatment."""
+    gaps, problems = contents.without_record(unit, len(lines))
+    skipped, blank = Treatment(0 if keeps_skipped else None), Treatment()
+    treatments = [skipped, blank]
+    of_line = np.full(len(lines), -1, np.int64)
+    of_line[gaps - unit.first_line] = [int(not lines.at(line).strip()) for line in gaps - unit.first_line]
+    is_record = of_line < 0
+    verdicts = contents.verdicts[unit.first_record : unit.first_record + int(np.count_nonzero(is_record))]
+    different, of_record = np.unique(verdicts, return_inverse=True)
+    of_line[is_record] = of_record + len(treatments)
+    treatments += [outcome(contents, verdict) for verdict in different.tolist()]
+    for problem in problems:
+        of_line[problem.line - unit.first_line] = len(treatments)
+        treatments.append(Treatment(rejected=RecordRejected(problem.reason, problem.detail)))
+    return treatments, of_line
+
+
+def _dry_run(
+    output: Output,
+    plan: Callable[[Workspace], SelectionPlan],
+    outcome: Outcome,
+    facts: Callable[[SelectionContents], dict[str, Any]],
+) -> Report:
+    """Make the plan only, and return a report with the same details as after a run."""
+    with temporary_workspace(output.path) as workspace:
+        made = plan(workspace)
+    contents = made.contents
+    verdicts, counts = np.unique(contents.verdicts, return_counts=True)
+    num_left_out = sum(
+        count
+        for verdict, count in zip(verdicts.tolist(), counts.tolist(), strict=True)
+        if outcome(contents, verdict).file is None
+    )
+    rejects = Counter(problem.reason.value for problem in contents.problems)
+    rejects += Counter({RejectReason.FILTERED.value: num_left_out})
+    return Report(
+        current_call().command,
+        "dry_run",
+        str(output.path),
+        records_in=made.records_in,
+        rejects=rejects.total(),
+        rejects_by_reason=dict(rejects),
+        skipped=made.num_skipped,
+        units=len(made.units),
+        notes=made.notes,
+        details={name: str(one) if isinstance(one, Path) else one for name, one in facts(contents).items()},
+        left_out=num_left_out,
+    )
 
 
 def _part_name(unit: str, number: int) -> str:

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from prepcli.engine.publishing.publish import UnitWriter
-from prepcli.engine.run.function import Output
+from prepcli.engine.run.function import Output, OutputFile
 from prepcli.engine.run.starting import revisions_of
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected
 from prepcli.interface.calls import current_call
-from prepcli.interface.options import Paths
+from prepcli.interface.options import Paths, PathText
 from prepcli.jobs.inputs.named import manifests_of, refuse_one_pass
 from prepcli.jobs.record_job import RecordContents, RecordUnit, even_bounds, units_of
 from prepcli.jobs.records import Records, settings_over
@@ -29,18 +29,23 @@ class Source:
 
     Attributes:
         manifests: their paths.
+        input_of: for each of them, the number of the input from which it is, from 0.
         audio_base_dir: the folder from which relative audio paths start; None: from the folder of their manifest.
     """
 
-    def __init__(self, manifest: Paths, output: Output) -> None:
-        """`manifest` is what the user has named.
+    def __init__(self, manifest: Paths, output: Output, *more: PathText) -> None:
+        """`manifest` is the input that the user has named; `more`: further inputs.
 
         Raises:
             UsageError: MANIFEST and OUT are swapped, or a manifest cannot be found.
         """
-        asked, named = current_call().options, str(manifest)
-        refuse_swapped(named, output.path)
-        self.manifests = manifests_of(named, asked, partial(revisions_of, output.workspace, output.engine))
+        asked = current_call().options
+        if not isinstance(output, OutputFile):  # an OUT that is a file may be there, and MANIFEST a data set
+            refuse_swapped(str(manifest), output.path)
+        commits = partial(revisions_of, output.workspace, output.engine)
+        inputs = [manifests_of(str(one), asked, commits) for one in (manifest, *more)]
+        self.manifests = [path for paths in inputs for path in paths]
+        self.input_of = [number for number, paths in enumerate(inputs) for _ in paths]
         self.audio_base_dir: AnyPath | None = asked.audio_base_dir
         self._num_workers = output.engine.num_workers
 

@@ -45,7 +45,7 @@ def test_a_signal_while_commands_are_imported(tmp_path: Path, number: signal.Sig
 
 WORK: list[tuple[str, str, list[object]]] = [
     ("prepcli.commands.inspect.looking", "look_at", ["inspect", MANIFEST]),
-    ("prepcli.commands.estimate_bins.command", "bins_of_durations", ["estimate-bins", MANIFEST]),
+    ("prepcli.commands.estimate_bins.durations", "bins_of_durations", ["estimate-bins", MANIFEST]),
     ("prepcli.commands.verify.checking", "check_set", ["verify", "."]),
     ("prepcli.engine.run.status", "workspaces_of", ["status", "out", "--watch"]),
     ("prepcli.manifest.sources", "expand_paths", ["manifest-to-shar", MANIFEST, "out"]),

@@ -54,10 +54,3 @@ def test_lists_of_a_finished_set(tmp_path: Path) -> None:
     assert (done.code, f"would replace a file of the data set {tmp_path}/b" in done.error_line) == (2, True)
     (tmp_path / "b/mine.list").write_text("mine")
     assert prepcli("blend", "a=a", "b/mine.list", "--overwrite", cwd=tmp_path).code == 0
-
-
-def test_a_pack_whose_config_would_replace_metadata(tarred: Path) -> None:
-    before = tree(tarred)
-    done = prepcli("index", tarred, "--pack", tarred / "bucket1/metadata.idxpack")
-    assert (done.code, tree(tarred)) == (2, before)
-    assert f"metadata.yaml would replace a file of the data set {tarred}" in done.error_line

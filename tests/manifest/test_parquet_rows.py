@@ -144,9 +144,6 @@ def test_the_durations_of_nemo(tmp_path: Path) -> None:
     (tmp_path / "cfg.yaml").write_text(yaml.safe_dump([entry]))
     config = {"input_cfg": [entry], "force_finite": True, "shuffle": False, "shard_seed": 0, "seed": 0}
     durations = [cut.duration for cut in read_cutset_from_config(OmegaConf.create(config))[0]]
-    from prepcli.commands.estimate_bins.durations import bins_of_durations
-    from prepcli.commands.estimate_bins.options import EstimateBins
+    from prepcli.commands.estimate_bins.command import estimate_bins
 
-    assert bins_of_durations(EstimateBins(data=str(tmp_path / "cfg.yaml"), num_buckets=5)).durations.tolist() == sorted(
-        durations
-    )
+    assert estimate_bins(tmp_path / "cfg.yaml", num_buckets=5).durations.tolist() == sorted(durations)

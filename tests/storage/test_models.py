@@ -144,5 +144,3 @@ def test_texts_and_indexes_in_the_store(bucket: Bucket, run: Prepcli, mini_corpu
     assert (broken.code, len(broken.json["problems"])) == (1, 1)
     assert "audio_1.tar: is not what its index audio_1.tar.idx says" in broken.json["problems"][0]
     assert "an object store cannot" in run("index", bucket / "shar", "--rebase").error_line
-    packed = run("index", bucket / "shar", "--pack", tmp_path / "x.idxpack")
-    assert "--pack takes sets in local folders" in packed.error_line

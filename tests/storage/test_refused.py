@@ -20,7 +20,6 @@ REFUSED = [
     ("manifest-to-mels", "m.json", "s3://bucket/mels"),
     ("manifest-to-tarred", "m.json", "--concat-to", "s3://bucket/set"),
     ("extend-context-audio", "m.json", "s3://bucket/out"),
-    ("index", "set", "--pack", "s3://bucket/set.idxpack"),
     ("extend-codec-codes", "shar", "--codec-model", "s3://bucket/codec.nemo"),
     ("blend", "a=s3://bucket/set", "b.yaml"),
     ("blend", "a=set", "s3://bucket/b.yaml"),

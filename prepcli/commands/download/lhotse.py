@@ -22,15 +22,15 @@ from prepcli.commands.download.options import DownloadLhotse
 from prepcli.commands.download.prepare import exclusive_lock
 from prepcli.commands.download.recipes import OUTPUT, RECIPES, Recipe
 from prepcli.commands.download.report import DownloadReport
-from prepcli.commands.make_manifest.job import make_manifest
+from prepcli.commands.make_manifest.command import make_manifest
 from prepcli.commands.make_manifest.lhotse import LhotseFiles, files_in
-from prepcli.commands.make_manifest.options import MakeManifest
 from prepcli.engine.run.options import JobOptions
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import with_continuation
 from prepcli.engine.state.workspace import Workspace, read_document, write_json
 from prepcli.errors import IncompleteError, PrepcliError, TooManyRejectsError, UsageError, option, same_command
 from prepcli.interface.calls import tell
+from prepcli.interface.command import call_within
 from prepcli.processes.signals import stop_on_signals
 
 LOG = "recipe.log"
@@ -255,16 +255,15 @@ def _make(part: LhotseFiles, done: Prepared, options: DownloadLhotse) -> Report:
     root = os.path.realpath(options.data_root)
     inside = any(os.path.realpath(word).startswith(f"{root}/") for word in done.arguments if os.path.isabs(word))
     try:
-        report = make_manifest(
-            MakeManifest(
-                **{one.name: getattr(options, one.name) for one in fields(JobOptions)},
-                source=part.main,
-                out=options.data_root / f"{part.name}.json",
-                format="lhotse",
-                audio_base_dir=Path(done.working_directory),
-                absolute_paths=not inside,
-                run_commands=options.run_commands,
-            )
+        report = call_within(
+            make_manifest,
+            **{one.name: getattr(options, one.name) for one in fields(JobOptions)},
+            source=part.main,
+            out=options.data_root / f"{part.name}.json",
+            format="lhotse",
+            audio_base_dir=Path(done.working_directory),
+            absolute_paths=not inside,
+            run_commands=options.run_commands,
         )
     except TooManyRejectsError as error:  # the other parts are made too
         report = error.report

@@ -1,27 +1,65 @@
-"""The commands that estimate bins, from their options to their reports."""
+"""The commands that estimate bins for bucketed training."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
-import numpy.typing as npt
+from typing_extensions import Unpack
 
-from prepcli.commands.estimate_bins.durations import BinsReport, bins_of_durations
-from prepcli.commands.estimate_bins.options import EstimateBins, EstimateBins2d, EstimateTokenBins
-from prepcli.commands.estimate_bins.text import BinsText
-from prepcli.commands.estimate_bins.tokens import TokenBinsReport, bins_of_tokens
-from prepcli.commands.estimate_bins.two_d import Bins2dReport, bins_in_two_dimensions
-from prepcli.engine.publishing.plots import save_figure
-from prepcli.errors import RejectReason, TooManyRejectsError, option
-from prepcli.interface.calls import tell
-from prepcli.interface.plotting import new_figure
-from prepcli.jobs.inputs.data import data_of
-from prepcli.manifest.inputs import resolve_input
+from prepcli.commands.estimate_bins.arguments import (
+    FROM_INPUT,
+    IGNORED,
+    LANG_FIELD,
+    TEXT_FIELD,
+    AudioInput,
+    BatchDuration,
+    MaxDuration,
+    MinDuration,
+    NumExamples,
+    OutputArguments,
+    TokenizerArguments,
+    Tokenizers,
+    TokensAndOutputArguments,
+)
+from prepcli.interface.command import command
+from prepcli.interface.options import Option, Paths, PathText, several, texts_of
+from prepcli.interface.shared_options import NumWorkers, Progress
+
+if TYPE_CHECKING:
+    from prepcli.commands.estimate_bins.durations import BinsReport
+    from prepcli.commands.estimate_bins.tokens import TokenBinsReport
+    from prepcli.commands.estimate_bins.two_d import Bins2dReport
+    from prepcli.tokenizers.counting import TokenizerSpec
 
 
-def estimate_bins(options: EstimateBins) -> BinsReport:
-    """Estimate duration bins.
+@command("estimate-bins")
+def estimate_bins(
+    data: AudioInput,
+    *,
+    num_buckets: Annotated[int, Option("Number of buckets.", names=("--buckets", "-b"), minimum=2)] = 30,
+    num_examples: NumExamples = -1,
+    min_duration: MinDuration = None,
+    max_duration: MaxDuration = None,
+    batch_duration: BatchDuration = 360.0,
+    num_workers: NumWorkers = None,
+    progress: Progress = False,
+    keep: Annotated[
+        str | Sequence[str],
+        Option(
+            "Use only the examples for which this is true, as in filter.",
+            metavar="EXPR",
+            one_each=True,
+        ),
+    ] = (),
+    text_field: Annotated[str, IGNORED] = "text",
+    lang_field: Annotated[str, IGNORED] = "lang",
+    **more: Unpack[OutputArguments],
+) -> "BinsReport":
+    """Estimate duration bins for bucketed training, and the share of padding in batches.
+
+    The bins, and the lines to paste into a training config, are identical to those of lhotse and NeMo. Input weights
+    only matter with -n: they decide which examples are used.
+
+    Example: prepcli estimate-bins train.json -b 30 -u 40 --plot bins.png
 
     Returns:
         The bins in seconds, and the share of padding from 0 to 1; `durations` is a sorted array, seconds.
@@ -39,24 +77,76 @@ def estimate_bins(options: EstimateBins) -> BinsReport:
         >>> report.max_duration
         6.52
     """
-    options.check(options.data, lambda: data_of(options.data, "leave out"))
-    report = bins_of_durations(options)
-    if options.plot is not None:
-        plot_bins(report, options.plot)
+    from prepcli.commands.estimate_bins.durations import bins_of_durations
+    from prepcli.commands.estimate_bins.output import output_of
+    from prepcli.commands.estimate_bins.settings import DurationSettings
+    from prepcli.jobs.inputs.data import data_of
+    from prepcli.processes.workers import available_processors
+
+    settings = DurationSettings(
+        data=str(data),
+        num_buckets=num_buckets,
+        num_examples=num_examples,
+        min_duration=min_duration,
+        max_duration=max_duration,
+        batch_duration=batch_duration,
+        num_workers=num_workers or available_processors(),
+    )
+    output = output_of(settings.data, more)
+    output.check(lambda: data_of(settings.data, "leave out"))
+    report = bins_of_durations(settings, several(keep))
+    if output.plot is not None:
+        from prepcli.commands.estimate_bins.plots import plot_bins
+
+        plot_bins(report, output.plot)
     config: dict[str, Any] = {
         "use_bucketing": True,
         "num_buckets": report.num_buckets,
         "bucket_duration_bins": report.bucket_duration_bins,
-        "max_duration": report.max_duration if options.max_duration is None else options.max_duration,
+        "max_duration": report.max_duration if max_duration is None else max_duration,
     }
-    if options.min_duration is not None:
-        config["min_duration"] = options.min_duration
-    _conclude(report, config, {"max_duration": options.max_duration}, options)
+    if min_duration is not None:
+        config["min_duration"] = min_duration
+    output.conclude(report, config, {"max_duration": max_duration})
     return report
 
 
-def estimate_bins_2d(options: EstimateBins2d) -> Bins2dReport:
-    """Estimate bins by duration and number of tokens.
+@command("estimate-bins-2d")
+def estimate_bins_2d(
+    data: AudioInput,
+    tokenizer: Tokenizers,
+    *,
+    num_buckets: Annotated[int, Option("Number of duration buckets.", names=("--buckets", "-b"), minimum=1)] = 30,
+    sub_buckets: Annotated[
+        int, Option("Number of token buckets in each duration bucket.", names=("--sub-buckets", "-s"), minimum=1)
+    ] = 2,
+    token_outlier_threshold: Annotated[
+        float,
+        Option(
+            "Leave out examples with tokens per second more than this many standard deviations above the mean.",
+            minimum=0,
+        ),
+    ] = 4.0,
+    num_examples: NumExamples = -1,
+    min_duration: MinDuration = None,
+    max_duration: MaxDuration = None,
+    text_field: Annotated[
+        str | None, Option("The field with the transcript.", shown_default=f"{FROM_INPUT}, or {TEXT_FIELD}")
+    ] = None,
+    lang_field: Annotated[
+        str | None, Option("The field with the language.", shown_default=f"{FROM_INPUT}, or {LANG_FIELD}")
+    ] = None,
+    batch_duration: BatchDuration = 360.0,
+    num_workers: NumWorkers = None,
+    progress: Progress = False,
+    **more: Unpack[TokensAndOutputArguments],
+) -> "Bins2dReport":
+    """Estimate bins by duration and number of tokens, for two-dimensional bucketing.
+
+    The bins, and the lines to paste into a training config, are identical to those of NeMo's script. max_tps is only
+    needed if the data contain long transcripts for little audio.
+
+    Example: prepcli estimate-bins-2d train.json -t tokenizer.model -b 30 -s 5 -u 40 --plot bins.png
 
     Returns:
         The bins as pairs of seconds and tokens, `max_tps` in tokens per second, and the shares of padding from 0 to 1.
@@ -72,25 +162,118 @@ def estimate_bins_2d(options: EstimateBins2d) -> Bins2dReport:
         >>> report.num_examples, len(report.bucket_duration_bins)
         (48, 6)
     """
-    options.check(options.data, lambda: data_of(options.data, "leave out"), options.tokenizer)
-    report = bins_in_two_dimensions(options)
-    if options.plot is not None:
-        plot_bins_2d(report, options.plot)
+    from prepcli.commands.estimate_bins.output import output_of
+    from prepcli.commands.estimate_bins.settings import Settings2d
+    from prepcli.commands.estimate_bins.two_d import bins_in_two_dimensions
+    from prepcli.jobs.inputs.data import data_of
+    from prepcli.processes.workers import available_processors
+
+    settings = Settings2d(
+        data=str(data),
+        num_buckets=num_buckets,
+        sub_buckets=sub_buckets,
+        token_outlier_threshold=token_outlier_threshold,
+        num_examples=num_examples,
+        min_duration=min_duration,
+        max_duration=max_duration,
+        text_field=text_field,
+        lang_field=lang_field,
+        batch_duration=batch_duration,
+        num_workers=num_workers or available_processors(),
+    )
+    output = output_of(settings.data, more)
+    output.check(lambda: data_of(settings.data, "leave out"), texts_of(tokenizer))
+    report = bins_in_two_dimensions(settings, _tokenizers(tokenizer, more))
+    if output.plot is not None:
+        from prepcli.commands.estimate_bins.plots import plot_bins_2d
+
+        plot_bins_2d(report, output.plot)
     config: dict[str, Any] = {
         "use_bucketing": True,
         "num_buckets": report.num_buckets,
         "bucket_duration_bins": [list(pair) for pair in report.bucket_duration_bins],
-        "max_duration": report.max_duration if options.max_duration is None else options.max_duration,
+        "max_duration": report.max_duration if max_duration is None else max_duration,
         "max_tps": report.max_tps,
     }
-    if options.min_duration is not None:
-        config["min_duration"] = options.min_duration
-    _conclude(report, config, {"max_duration": options.max_duration, "max_tps": None}, options)
+    if min_duration is not None:
+        config["min_duration"] = min_duration
+    output.conclude(report, config, {"max_duration": max_duration, "max_tps": None})
     return report
 
 
-def estimate_token_bins(options: EstimateTokenBins) -> TokenBinsReport:
-    """Estimate bins by number of tokens.
+@command("estimate-token-bins")
+def estimate_token_bins(
+    data: Annotated[
+        PathText,
+        Option(
+            "An input_cfg or a training config, with entries of type txt, txt_pair, multimodal_conversation, and of "
+            "audio; or one of the other inputs of estimate-bins.",
+            metavar="INPUT.yaml",
+            is_argument=True,
+            may_be_path=True,
+        ),
+    ],
+    tokenizer: Tokenizers,
+    *,
+    num_buckets: Annotated[int, Option("Number of length buckets.", names=("--buckets", "-b"), minimum=2)] = 30,
+    sub_buckets: Annotated[
+        int | None,
+        Option(
+            "Number of output token buckets in each length bucket.",
+            names=("--sub-buckets", "-s"),
+            minimum=1,
+            shown_default="one dimension",
+        ),
+    ] = None,
+    token_outlier_threshold: Annotated[
+        float,
+        Option(
+            "Leave out examples whose output tokens per input token are more than this many standard deviations above "
+            "the mean.",
+            minimum=0,
+        ),
+    ] = 6.0,
+    num_examples: NumExamples = -1,
+    min_tokens: Annotated[
+        float | None,
+        Option("Leave out texts with fewer tokens.", names=("--min-tokens", "-l"), shown_default=FROM_INPUT),
+    ] = None,
+    max_tokens: Annotated[
+        float | None,
+        Option("Leave out texts with more tokens.", names=("--max-tokens", "-u"), shown_default=FROM_INPUT),
+    ] = None,
+    max_tpt: Annotated[
+        float | None,
+        Option("Leave out texts with more output tokens per input token than this.", shown_default=FROM_INPUT),
+    ] = None,
+    measure_total_length: Annotated[
+        bool | None,
+        Option(
+            "The length of an example is input plus output (decoder-only models), else input only (encoder-decoder "
+            "models). With --sub-buckets this affects only --min-tokens and --max-tokens.",
+            names=("--measure-total-length/--no-measure-total-length", "-m"),
+            shown_default=f"{FROM_INPUT}, or yes without --sub-buckets",
+        ),
+    ] = None,
+    token_equivalent_duration: Annotated[
+        float | None,
+        Option("Seconds of audio that count as one token.", shown_default=f"{FROM_INPUT}, or 0.08"),
+    ] = None,
+    audio_locator_tag: Annotated[
+        str | None, Option("Tag that stands for audio in a prompt.", shown_default=FROM_INPUT)
+    ] = None,
+    batch_tokens: Annotated[float, Option("Tokens per batch, to compute the share of padding.", above=0)] = 16_000,
+    num_workers: NumWorkers = None,
+    progress: Progress = False,
+    **more: Unpack[TokensAndOutputArguments],
+) -> "TokenBinsReport":
+    """Estimate bins by number of tokens, for bucketed training on texts, conversations and audio.
+
+    With --prompt-format, lengths are measured as NeMo's samplers do. Without it, the last turn of an example is its
+    output (the target of a pair, the whole of a plain text), and everything before is its input. Audio counts as one
+    token per --token-equivalent-duration, its transcript is output.
+
+    Example: prepcli estimate-token-bins input_cfg.yaml -t tokenizer.model -b 30 -s 5
 
     Returns:
         The bins in tokens, and the shares of padding from 0 to 1. With `sub_buckets` a bin is a pair of input and
@@ -109,10 +292,34 @@ def estimate_token_bins(options: EstimateTokenBins) -> TokenBinsReport:
         >>> report.num_examples
         48
     """
-    options.check(options.data, lambda: resolve_input(options.data, "read"), options.tokenizer)
-    report = bins_of_tokens(options)
-    if options.plot is not None:
-        plot_token_bins(report, options.plot)
+    from prepcli.commands.estimate_bins.output import output_of
+    from prepcli.commands.estimate_bins.settings import TokenSettings
+    from prepcli.commands.estimate_bins.tokens import bins_of_tokens
+    from prepcli.manifest.inputs import resolve_input
+    from prepcli.processes.workers import available_processors
+
+    settings = TokenSettings(
+        data=str(data),
+        num_buckets=num_buckets,
+        sub_buckets=sub_buckets,
+        token_outlier_threshold=token_outlier_threshold,
+        num_examples=num_examples,
+        min_tokens=min_tokens,
+        max_tokens=max_tokens,
+        max_tpt=max_tpt,
+        measure_total_length=measure_total_length,
+        token_equivalent_duration=token_equivalent_duration,
+        audio_locator_tag=audio_locator_tag,
+        batch_tokens=batch_tokens,
+        num_workers=num_workers or available_processors(),
+    )
+    output = output_of(settings.data, more)
+    output.check(lambda: resolve_input(settings.data, "read"), texts_of(tokenizer))
+    report = bins_of_tokens(settings, _tokenizers(tokenizer, more))
+    if output.plot is not None:
+        from prepcli.commands.estimate_bins.plots import plot_token_bins
+
+        plot_token_bins(report, output.plot)
     bins = [list(one) if isinstance(one, tuple) else one for one in report.bucket_duration_bins]
     config: dict[str, Any] = {
         "use_multimodal_sampling": True,
@@ -124,153 +331,17 @@ def estimate_token_bins(options: EstimateTokenBins) -> TokenBinsReport:
         "measure_total_length": report.measure_total_length,
         "token_equivalent_duration": report.token_equivalent_duration,
     }
-    if options.min_tokens is not None:
-        config["min_tokens"] = int(options.min_tokens)
+    if min_tokens is not None:
+        config["min_tokens"] = int(min_tokens)
     if report.prompt_format is not None:
         config["prompt_format"] = report.prompt_format
-    _conclude(report, config, {"max_tokens": options.max_tokens, "max_tpt": options.max_tpt}, options)
+    output.conclude(report, config, {"max_tokens": max_tokens, "max_tpt": max_tpt})
     return report
 
 
-def _conclude(
-    report: BinsText,
-    config: Mapping[str, Any],
-    limits: Mapping[str, float | None],
-    options: EstimateBins | EstimateBins2d | EstimateTokenBins,
-) -> None:
-    """Write the config if one was asked for, and check the number of rejects.
+def _tokenizers(tokenizers: Paths, more: TokenizerArguments) -> "TokenizerSpec":
+    """The tokenizers that the options name; raises `UsageError` if they do not match the languages."""
+    from prepcli.tokenizers.counting import TokenizerSpec
 
-    `limits`: for each key of `config` by which a data loader leaves out examples, the limit that the user gave, or
-    None.
-
-    Raises:
-        TooManyRejectsError: more records were rejected than allowed; the error has the report.
-    """
-    budget = options.budget()
-    if report.first_rejected and (options.quiet or options.as_json):  # else the text of the report has it
-        tell(f"prepcli: warning: {report.num_rejected:,} lines cannot be used; the first is {report.first_rejected}")
-    if options.write_config is not None:
-        from prepcli.manifest.loader_config import write_loader_config
-
-        for note in write_loader_config(options.write_config, config, limits, options.data):
-            tell(f"prepcli: {note}")
-    num_records = report.num_examples + report.num_discarded + report.num_rejected
-    if budget.exceeded({RejectReason.BAD_FIELD.value: report.num_rejected}, num_records):
-        raise TooManyRejectsError(
-            f"{report.num_rejected:,} of {num_records:,} records cannot be used, more than {option('--max-rejects')} "
-            f"allows ({budget})",
-            report,
-        )
-
-
-def plot_bins(report: BinsReport, path: Path) -> None:
-    """Draw the hours of audio by duration, with the bin edges as lines; the suffix selects the format.
-
-    Raises `UsageError` without matplotlib, or if the file cannot be written.
-    """
-    figure = new_figure()
-    axes = figure.add_subplot()
-    _draw_lengths(axes, report.durations, report.durations / 3600, report.bucket_duration_bins)
-    axes.set_xlabel("duration (s)")
-    axes.set_ylabel("hours")
-    axes.set_title(
-        f"{report.num_examples:,} examples, {report.hours:,.1f} h, {report.num_buckets} buckets: "
-        f"{report.padding:.1%} padding ({report.padding_without_buckets:.1%} without buckets)"
-    )
-    save_figure(figure, path)
-
-
-def _draw_lengths(axes: Any, values: npt.NDArray[Any], weights: npt.NDArray[Any], edges: Sequence[Any]) -> None:
-    """Draw a histogram of the lengths `values`, each counted with its weight, and the edges of the bins as lines."""
-    axes.hist(values, bins=100, weights=weights, color="tab:blue")
-    for number, edge in enumerate(edges):
-        axes.axvline(edge, color="tab:red", linewidth=0.8, label=None if number else "bin edges")
-    axes.set_xlim(left=0)
-    if edges:
-        axes.legend()
-
-
-def plot_bins_2d(report: Bins2dReport, path: Path) -> None:
-    """Draw the examples by duration and tokens, with the buckets; the suffix selects the format.
-
-    Raises `UsageError` without matplotlib, or if the file cannot be written.
-    """
-    figure = new_figure()
-    axes = figure.add_subplot()
-    draw_nested(figure, axes, report.durations, report.tokens, report.bucket_duration_bins)
-    axes.set_xlabel("duration (s)")
-    axes.set_ylabel("tokens")
-    axes.set_title(
-        f"{report.num_examples:,} examples, {report.hours:,.1f} h, {len(report.bucket_duration_bins)} buckets: padding "
-        f"{report.padding.seconds:.1%} of seconds, {report.padding.tokens:.1%} of tokens\n(without buckets "
-        f"{report.padding_without_buckets.seconds:.1%} and {report.padding_without_buckets.tokens:.1%}); "
-        f"{report.num_unplaced:,} examples in no bucket"
-    )
-    save_figure(figure, path)
-
-
-def plot_token_bins(report: TokenBinsReport, path: Path) -> None:
-    """Draw the bins and a histogram of the lengths; for 2-D bins a heat map of input and output tokens.
-
-    The suffix of `path` selects the format.
-
-    Raises `UsageError` without matplotlib, or if the file cannot be written.
-    """
-    figure = new_figure()
-    axes = figure.add_subplot()
-    pairs = [one for one in report.bucket_duration_bins if isinstance(one, tuple)]
-    if pairs:
-        draw_nested(figure, axes, report.inputs, report.outputs, pairs)
-        axes.set_ylabel("output tokens")
-        axes.set_xlabel("input tokens")
-    else:
-        _draw_lengths(axes, report.inputs, report.inputs, report.bucket_duration_bins)
-        axes.set_xlabel("input and output tokens" if report.measure_total_length else "input tokens")
-        axes.set_ylabel("tokens")
-    axes.set_title(
-        f"{report.num_examples:,} examples, {len(report.bucket_duration_bins)} bins: {report.padding[0]:.1%} padding "
-        f"({report.padding_without_buckets[0]:.1%} without buckets)"
-    )
-    save_figure(figure, path)
-
-
-def draw_nested(
-    figure: Any, axes: Any, sizes: npt.NDArray[Any], tokens: npt.NDArray[Any], pairs: Sequence[tuple[float, int]]
-) -> None:
-    """Draw a heat map of the examples by size and tokens, and a box for each bucket, which is a pair of `pairs`.
-
-    Colors stand for the logarithm of the number of examples. If a few examples are far away from the others, they are
-    outside the plot, and the legend has their number.
-    """
-    from matplotlib.colors import LogNorm
-
-    right, top = _end(sizes, pairs[-1][0]), _end(tokens, max(*(limit for _, limit in pairs), 1))
-    num_beyond = int(((sizes > right) | (tokens > top)).sum())
-    bins = (100, min(100, int(top) + 1))
-    *_, image = axes.hist2d(sizes, tokens, bins=bins, range=((0, right), (0, top)), norm=LogNorm(), cmap="viridis")
-    figure.colorbar(image, ax=axes, label="examples")
-    edge = left = 0.0
-    bottom = 0
-    for number, (size, limit) in enumerate(pairs):
-        if size != edge:
-            left, edge, bottom = edge, size, 0
-        axes.plot(
-            [left, size, size, left, left],
-            [bottom, bottom, limit, limit, bottom],
-            color="tab:red",
-            linewidth=0.8,
-            label=None if number else "buckets",
-        )
-        bottom = limit
-    axes.set_xlim(0, right * 1.01)
-    axes.set_ylim(0, top * 1.02)
-    axes.legend(loc="upper left", title=f"{num_beyond:,} examples outside the plot" if num_beyond else None)
-
-
-def _end(values: npt.NDArray[Any], last_edge: float) -> float:
-    """The end of an axis: the largest value, or `last_edge` if that is larger.
-
-    If the largest value is more than twice the 99th percentile, the axis ends at 1.2 times the 99th percentile.
-    """
-    largest, ordinary = float(values.max()), float(np.percentile(values, 99))
-    return max(largest, last_edge) if largest <= 2 * ordinary or not ordinary else 1.2 * ordinary
+    langs, prompt_format, prompt = several(more["langs"]), more["prompt_format"], more["prompt"]
+    return TokenizerSpec(tokenizers=texts_of(tokenizers), langs=langs, prompt_format=prompt_format, prompt=prompt)

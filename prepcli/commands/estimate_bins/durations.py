@@ -1,6 +1,7 @@
 """Duration bins for bucketed training, and the resulting share of padding."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from prepcli.audio.seconds import seconds_of
-from prepcli.commands.estimate_bins.options import EstimateBins, EstimateBins2d, lower_limit, upper_limit, with_keys_of
 from prepcli.commands.estimate_bins.padding import evenly, padding
+from prepcli.commands.estimate_bins.settings import DurationSettings, lower_limit, upper_limit, with_keys_of
 from prepcli.commands.estimate_bins.text import BinsText, percentiles_text, plain_list
 from prepcli.errors import UsageError, option
 from prepcli.interface.calls import tell
@@ -20,7 +21,6 @@ from prepcli.manifest.durations import Durations, read_input
 from prepcli.manifest.inputs import notes_on_input
 from prepcli.manifest.seconds import notes_on_limit, notes_on_seconds, typical_seconds
 from prepcli.planning.cut_points import duration_bins
-from prepcli.processes.workers import available_processors
 
 Floats = npt.NDArray[np.float64]
 
@@ -92,32 +92,32 @@ class BinsReport(BinsText):
         return plain_list(self.bucket_duration_bins)
 
 
-def bins_of_durations(options: EstimateBins) -> BinsReport:
-    """Estimate the bins.
+def bins_of_durations(settings: DurationSettings, keep: Sequence[str]) -> BinsReport:
+    """Estimate the bins of the examples for which all expressions of `keep` are true.
 
     Unusable lines are counted, and their number is not limited; else the errors are those of `prepcli.estimate_bins`.
     """
-    data = data_of(options.data, "leave out")
-    options = with_keys_of(options, data)
-    check_limits(options.min_duration, options.max_duration)
+    data = data_of(settings.data, "leave out")
+    settings = with_keys_of(settings, data)
+    check_limits(settings.min_duration, settings.max_duration)
     keeping = None
-    if options.keep:
+    if keep:
         from prepcli.commands.filter.keeping import Keeping  # with the whole of the engine
 
-        keeping = Keeping(options.keep)
-    found = read_within(data, options, selection=keeping)
+        keeping = Keeping(keep)
+    found = read_within(data, settings, selection=keeping)
     if keeping is not None:
         tell(f"note: {keeping.note()}")
     if not len(found.seconds):
-        raise UsageError(f"{options.data} holds no example that can be used{explain_empty(found)}")
+        raise UsageError(f"{settings.data} holds no example that can be used{explain_empty(found)}")
     durations = np.sort(found.seconds)
     typical = typical_seconds(durations)
-    bins = [round(edge, 5) for edge in duration_bins(durations, options.num_buckets)]
+    bins = [round(edge, 5) for edge in duration_bins(durations, settings.num_buckets)]
     sample = evenly(durations)
-    others = {count: bins if count == options.num_buckets else None for count in OTHER_NUM_BUCKETS}
-    others[options.num_buckets] = bins
+    others = {count: bins if count == settings.num_buckets else None for count in OTHER_NUM_BUCKETS}
+    others[settings.num_buckets] = bins
     paddings = {
-        count: padding(durations, edges or duration_bins(sample, count), options.batch_duration)
+        count: padding(durations, edges or duration_bins(sample, count), settings.batch_duration)
         for count, edges in sorted(others.items())
         if count <= len(sample)
     }
@@ -136,28 +136,28 @@ def bins_of_durations(options: EstimateBins) -> BinsReport:
         first_rejected=found.first_rejected,
         percentiles=percentiles(durations),
         buckets=buckets,
-        batch_duration=options.batch_duration,
-        padding=paddings[options.num_buckets],
-        padding_without_buckets=padding(durations, [], options.batch_duration),
+        batch_duration=settings.batch_duration,
+        padding=paddings[settings.num_buckets],
+        padding_without_buckets=padding(durations, [], settings.batch_duration),
         padding_by_num_buckets=paddings,
         notes=[
             *notes_on_input(data),
             *notes_on_seconds(typical),
-            *notes_on_limit(options.max_duration, typical),
-            *notes_on_fewer_buckets(options.num_buckets, len(buckets), num_empty, "seconds"),
+            *notes_on_limit(settings.max_duration, typical),
+            *notes_on_fewer_buckets(settings.num_buckets, len(buckets), num_empty, "seconds"),
         ],
         durations=durations,
     )
 
 
-def read_within(data: DataSet | Mix, options: EstimateBins | EstimateBins2d, **more: Any) -> Durations:
-    """Read the examples within the limits of the options; `more` are further arguments of `read_input`."""
+def read_within(data: DataSet | Mix, settings: DurationSettings, **more: Any) -> Durations:
+    """Read the examples within the limits of the settings; `more` are further arguments of `read_input`."""
     return read_input(
         data,
-        num_workers=options.num_workers or available_processors(),
-        min_duration=lower_limit(options.min_duration),
-        max_duration=upper_limit(options.max_duration),
-        num_examples=options.num_examples,
+        num_workers=settings.num_workers,
+        min_duration=lower_limit(settings.min_duration),
+        max_duration=upper_limit(settings.max_duration),
+        num_examples=settings.num_examples,
         seconds_of=seconds_of,
         **more,
     )

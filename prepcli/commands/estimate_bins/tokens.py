@@ -13,14 +13,14 @@ import numpy.typing as npt
 from prepcli.audio.seconds import seconds_of
 from prepcli.commands.estimate_bins.durations import notes_on_fewer_buckets
 from prepcli.commands.estimate_bins.nested import nested_bins, notes_on_pairs, place
-from prepcli.commands.estimate_bins.options import (
-    EstimateTokenBins,
+from prepcli.commands.estimate_bins.padding import paddings_of
+from prepcli.commands.estimate_bins.settings import (
+    TokenSettings,
     lower_limit,
     upper_limit,
     with_keys_of,
     with_prompt_of,
 )
-from prepcli.commands.estimate_bins.padding import paddings_of
 from prepcli.commands.estimate_bins.text import BinsText, percentiles_text, plain_list
 from prepcli.commands.estimate_bins.two_d import check_finite, token_counter
 from prepcli.errors import RecordRejected, UsageError, option
@@ -32,7 +32,6 @@ from prepcli.manifest.mixing import LeafDurations, draw, leaves_of
 from prepcli.manifest.texts import Turn, examples_of
 from prepcli.planning.cut_points import duration_bins
 from prepcli.processes.pools import map_in_order
-from prepcli.processes.workers import available_processors
 from prepcli.tokenizers.counting import TokenizerSpec, by_word_or_whole, load_tokenizers
 
 Ints = npt.NDArray[np.int32]
@@ -286,7 +285,7 @@ class _Measure(NamedTuple):
     seconds: float
 
 
-def bins_of_tokens(options: EstimateTokenBins) -> TokenBinsReport:
+def bins_of_tokens(settings: TokenSettings, tokenizer: TokenizerSpec) -> TokenBinsReport:
     """Estimate the bins.
 
     Unusable lines are counted, and their number is not limited; else the errors are those of
@@ -296,61 +295,60 @@ def bins_of_tokens(options: EstimateTokenBins) -> TokenBinsReport:
     `measure_total_length=False`, its tokens of input. With `sub_buckets`, the bins do not depend on
     `measure_total_length`; it only chooses which of these two lengths `min_tokens` and `max_tokens` limit.
     """
-    tokenizer, data = options.spec(), resolve_input(options.data, "read")
-    options, tokenizer = with_keys_of(options, data), with_prompt_of(tokenizer, data)
-    measure = _measure(options)
-    check_finite(data, options.num_examples)
+    data = resolve_input(settings.data, "read")
+    settings, tokenizer = with_keys_of(settings, data), with_prompt_of(tokenizer, data)
+    measure = _measure(settings)
+    check_finite(data, settings.num_examples)
     if tokenizer.prompt_format is not None:
         from prepcli.models.prompts import load_prompt
 
         load_prompt(tokenizer)  # before workers are forked
     else:
         load_tokenizers(tokenizer)
-    found, notes = by_word_or_whole(tokenizer, lambda spec: _read(data, spec, options, measure))
+    found, notes = by_word_or_whole(tokenizer, lambda spec: _read(data, spec, settings, measure))
     if not len(found.inputs):
         first = f"; the first unusable line is {found.first_rejected}" if found.first_rejected else ""
         raise UsageError(
-            f"{options.data} holds no example that can be used ({found.num_discarded} are outside the limits, "
+            f"{settings.data} holds no example that can be used ({found.num_discarded} are outside the limits, "
             f"{found.num_rejected} lines are unusable{first})"
         )
-    if options.sub_buckets is None and measure.total:
+    if settings.sub_buckets is None and measure.total:
         found.inputs = found.inputs + found.outputs
     if not found.inputs.any():
         raise UsageError(
-            f"{options.data} has no input tokens at all: plain texts (txt) are all output; estimate without "
+            f"{settings.data} has no input tokens at all: plain texts (txt) are all output; estimate without "
             f"{option('--sub-buckets')} and {option('--no-measure-total-length')}, or with the "
             f"{option('--prompt-format')} of the training"
         )
-    return _report(found, options, measure, tokenizer.prompt_format, [*notes_on_input(data), *notes])
+    return _report(found, settings, measure, tokenizer.prompt_format, [*notes_on_input(data), *notes])
 
 
-def _measure(options: EstimateTokenBins) -> _Measure:
-    """How to measure lengths: as the options say, else as in NeMo's script."""
-    total, seconds = options.measure_total_length, options.token_equivalent_duration
+def _measure(settings: TokenSettings) -> _Measure:
+    """How to measure lengths: as the settings say, else as in NeMo's script."""
+    total, seconds = settings.measure_total_length, settings.token_equivalent_duration
     found = _Measure(
-        options.sub_buckets is None if total is None else total, _SECONDS_PER_TOKEN if seconds is None else seconds
+        settings.sub_buckets is None if total is None else total, _SECONDS_PER_TOKEN if seconds is None else seconds
     )
     if not found.seconds > 0:  # the value may be a key of the input
         raise UsageError(f"the token equivalent duration must be above 0, not {found.seconds:g}")
     return found
 
 
-def _read(data: DataSet | Mix, tokenizer: TokenizerSpec, options: EstimateTokenBins, measure: _Measure) -> FileLengths:
+def _read(data: DataSet | Mix, tokenizer: TokenizerSpec, settings: TokenSettings, measure: _Measure) -> FileLengths:
     leaves = leaves_of(data)
-    tasks = [list(_tasks(leaf, tokenizer, options, measure)) if isinstance(leaf, TextSet) else [] for leaf in leaves]
+    tasks = [list(_tasks(leaf, tokenizer, settings, measure)) if isinstance(leaf, TextSet) else [] for leaf in leaves]
     flat = [task for of_leaf in tasks for task in of_leaf]
     num_bytes = sum(Path(task.path).stat().st_size for task in flat)
-    num_workers = options.num_workers or available_processors()
-    counted = map_in_order(count_file, flat, num_workers if num_bytes >= _INLINE_BYTES else 1)
+    counted = map_in_order(count_file, flat, settings.num_workers if num_bytes >= _INLINE_BYTES else 1)
     lengths, read = [], []
     for leaf, of_leaf in zip(leaves, tasks, strict=True):
         if isinstance(leaf, TextSet):
             lengths.append(_together([next(counted) for _ in of_leaf]))
         else:
-            lengths.append(_of_audio(leaf, tokenizer, options.sub_buckets is None, measure, num_workers))
-        read.append(_inside(lengths[-1], leaf, options, measure))
-    if options.num_examples > 0:
-        places, num_drawn = draw(data, read, options.num_examples)
+            lengths.append(_of_audio(leaf, tokenizer, settings.sub_buckets is None, measure, settings.num_workers))
+        read.append(_inside(lengths[-1], leaf, settings, measure))
+    if settings.num_examples > 0:
+        places, num_drawn = draw(data, read, settings.num_examples)
     else:
         places, num_drawn = [np.flatnonzero(leaf.inside) for leaf in read], sum(len(leaf.inside) for leaf in read)
     whole = _together(lengths)
@@ -376,11 +374,9 @@ def _together(parts: Sequence[FileLengths]) -> FileLengths:
     )
 
 
-def _tasks(
-    data: TextSet, tokenizer: TokenizerSpec, options: EstimateTokenBins, measure: _Measure
-) -> Iterator[FileTask]:
+def _tasks(data: TextSet, tokenizer: TokenizerSpec, settings: TokenSettings, measure: _Measure) -> Iterator[FileTask]:
     if data.settings.audio_locator_tag is None:
-        data = replace(data, settings=replace(data.settings, audio_locator_tag=options.audio_locator_tag))
+        data = replace(data, settings=replace(data.settings, audio_locator_tag=settings.audio_locator_tag))
     seconds = data.settings.token_equivalent_duration or measure.seconds
     targets = data.target_paths or (None,) * len(data.paths)
     for path, target in zip(data.paths, targets, strict=True):
@@ -409,7 +405,7 @@ def _of_audio(data: DataSet, tokenizer: TokenizerSpec, is_1d: bool, measure: _Me
     return FileLengths(inputs, outputs, no_ratios, found.seconds, *counts)
 
 
-def _inside(found: FileLengths, data: DataSet, options: EstimateTokenBins, measure: _Measure) -> LeafDurations:
+def _inside(found: FileLengths, data: DataSet, settings: TokenSettings, measure: _Measure) -> LeafDurations:
     """The length of each example, and whether NeMo's filters keep it.
 
     Limits in tokens apply to texts and conversations, limits in seconds to records and conversations with audio.
@@ -419,18 +415,18 @@ def _inside(found: FileLengths, data: DataSet, options: EstimateTokenBins, measu
     inside = (found.seconds >= lower_limit(keys.min_duration)) & (found.seconds <= upper_limit(keys.max_duration))
     if isinstance(data, TextSet):
         inside |= found.seconds == 0
-        inside &= (lengths >= lower_limit(options.min_tokens)) & (lengths <= upper_limit(options.max_tokens))
-        inside &= found.ratios <= upper_limit(options.max_tpt)
+        inside &= (lengths >= lower_limit(settings.min_tokens)) & (lengths <= upper_limit(settings.max_tokens))
+        inside &= found.ratios <= upper_limit(settings.max_tpt)
     return LeafDurations(lengths.astype(np.float64), inside, found.num_lines)
 
 
 def _report(
-    found: FileLengths, options: EstimateTokenBins, measure: _Measure, prompt_format: str | None, notes: list[str]
+    found: FileLengths, settings: TokenSettings, measure: _Measure, prompt_format: str | None, notes: list[str]
 ) -> TokenBinsReport:
     inputs, outputs = found.inputs, found.outputs
-    total_as_input = options.sub_buckets is None and measure.total
+    total_as_input = settings.sub_buckets is None and measure.total
     tpt = _ratios(found, inputs - outputs if total_as_input else inputs)
-    ordinary = tpt <= tpt.mean() + options.token_outlier_threshold * tpt.std()
+    ordinary = tpt <= tpt.mean() + settings.token_outlier_threshold * tpt.std()
     suggested = _up(float(tpt[ordinary].max() if ordinary.any() else tpt.max()))
     # The loader's filter measures the total length, even if the bins are by input and output.
     max_length = (inputs + outputs if measure.total and not total_as_input else inputs).max()
@@ -438,17 +434,21 @@ def _report(
     bins: list[tuple[int, int]] | list[int]
     max_tpt: list[float] | float
     num_outliers = 0
-    if options.sub_buckets is None:
-        bins = [int(edge) for edge in duration_bins(inputs, options.num_buckets)]
+    if settings.sub_buckets is None:
+        bins = [int(edge) for edge in duration_bins(inputs, settings.num_buckets)]
         max_tpt = suggested
         numbers = np.searchsorted(bins, inputs)
         columns = columns[:, :1]
         num_buckets = len(bins) + 1
         num_empty = num_buckets - len(np.unique(numbers))
-        more = notes_on_fewer_buckets(options.num_buckets, num_buckets, num_empty, "tokens")
+        more = notes_on_fewer_buckets(settings.num_buckets, num_buckets, num_empty, "tokens")
     else:
         nested = nested_bins(
-            inputs.astype(np.int64), outputs, options.num_buckets, options.sub_buckets, options.token_outlier_threshold
+            inputs.astype(np.int64),
+            outputs,
+            settings.num_buckets,
+            settings.sub_buckets,
+            settings.token_outlier_threshold,
         )
         bins = [(int(size), limit) for size, limit in nested.pairs]
         max_tpt = [_up(ratio) for ratio in nested.max_ratio]
@@ -456,7 +456,7 @@ def _report(
         num_outliers = nested.num_outliers
         num_buckets = len({size for size, _ in nested.pairs})
         num_empty = len(nested.pairs) - len(np.unique(numbers[numbers >= 0]))
-        more = notes_on_pairs(nested.pairs, options.num_buckets, options.sub_buckets, num_empty)
+        more = notes_on_pairs(nested.pairs, settings.num_buckets, settings.sub_buckets, num_empty)
     placed = numbers >= 0
 
     return TokenBinsReport(
@@ -481,9 +481,9 @@ def _report(
         input_percentiles=percentiles(np.sort(inputs)),
         output_percentiles=percentiles(np.sort(outputs)),
         tpt_percentiles=percentiles(np.sort(tpt)),
-        batch_tokens=options.batch_tokens,
-        padding=paddings_of(columns[placed], numbers[placed], options.batch_tokens),
-        padding_without_buckets=paddings_of(columns[placed], np.zeros_like(numbers[placed]), options.batch_tokens),
+        batch_tokens=settings.batch_tokens,
+        padding=paddings_of(columns[placed], numbers[placed], settings.batch_tokens),
+        padding_without_buckets=paddings_of(columns[placed], np.zeros_like(numbers[placed]), settings.batch_tokens),
         notes=[*notes, *more],
         inputs=inputs,
         outputs=outputs,

@@ -8,17 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from prepcli.commands.estimate_bins.arguments import LANG_FIELD, TEXT_FIELD
 from prepcli.commands.estimate_bins.durations import check_limits, explain_empty, read_within
 from prepcli.commands.estimate_bins.nested import Floats, nested_bins, notes_on_pairs, place
-from prepcli.commands.estimate_bins.options import (
-    LANG_FIELD,
-    TEXT_FIELD,
-    EstimateBins2d,
-    upper_limit,
-    with_keys_of,
-    with_prompt_of,
-)
 from prepcli.commands.estimate_bins.padding import paddings_of
+from prepcli.commands.estimate_bins.settings import Settings2d, upper_limit, with_keys_of, with_prompt_of
 from prepcli.commands.estimate_bins.text import BinsText, percentiles_text, plain_list
 from prepcli.errors import UsageError, option
 from prepcli.interface.reports import brief, percentiles
@@ -131,25 +125,25 @@ class Bins2dReport(BinsText):
         return plain_list([f"[{size:.3f},{limit}]" for size, limit in self.bucket_duration_bins])
 
 
-def bins_in_two_dimensions(options: EstimateBins2d) -> Bins2dReport:
+def bins_in_two_dimensions(settings: Settings2d, tokenizer: TokenizerSpec) -> Bins2dReport:
     """Estimate the bins.
 
     Unusable lines are counted, and their number is not limited; else the errors are those of
     `prepcli.estimate_bins_2d`. Lines without a text, and lines in a language without a tokenizer, are unusable too.
     """
-    tokenizer, data = options.spec(), data_of(options.data, "leave out")
-    options, tokenizer = with_keys_of(options, data), with_prompt_of(tokenizer, data)
-    if (options.text_field or TEXT_FIELD) == (options.lang_field or LANG_FIELD):
-        raise UsageError(f"text and language cannot both be in the field {options.text_field or TEXT_FIELD!r}")
-    check_limits(options.min_duration, options.max_duration)
-    check_finite(data, options.num_examples)
+    data = data_of(settings.data, "leave out")
+    settings, tokenizer = with_keys_of(settings, data), with_prompt_of(tokenizer, data)
+    if (settings.text_field or TEXT_FIELD) == (settings.lang_field or LANG_FIELD):
+        raise UsageError(f"text and language cannot both be in the field {settings.text_field or TEXT_FIELD!r}")
+    check_limits(settings.min_duration, settings.max_duration)
+    check_finite(data, settings.num_examples)
     found, notes = by_word_or_whole(
         tokenizer,
-        lambda spec: read_within(data, options, numbers=token_counter(spec, options.text_field, options.lang_field)),
+        lambda spec: read_within(data, settings, numbers=token_counter(spec, settings.text_field, settings.lang_field)),
     )
     if not len(found.seconds):
-        raise UsageError(f"{options.data} holds no example that can be used{explain_empty(found)}")
-    return _report(found, options, [*notes_on_input(data), *notes])
+        raise UsageError(f"{settings.data} holds no example that can be used{explain_empty(found)}")
+    return _report(found, settings, [*notes_on_input(data), *notes])
 
 
 def check_finite(data: DataSet | Mix, num_examples: int) -> None:
@@ -193,7 +187,7 @@ def token_counter(
     return of
 
 
-def _report(found: Durations, options: EstimateBins2d, notes: list[str]) -> Bins2dReport:
+def _report(found: Durations, settings: Settings2d, notes: list[str]) -> Bins2dReport:
     order = np.argsort(found.seconds, kind="stable")  # one sort for all results below
     # The ratios are computed from float32, as NeMo computes them; a shorter duration would be zero there.
     durations, tokens = np.maximum(found.seconds[order], np.finfo(np.float32).tiny), found.numbers[order]
@@ -201,11 +195,11 @@ def _report(found: Durations, options: EstimateBins2d, notes: list[str]) -> Bins
     bins = nested_bins(
         durations.astype(np.float32),
         tokens,
-        options.num_buckets,
-        options.sub_buckets,
-        options.token_outlier_threshold,
+        settings.num_buckets,
+        settings.sub_buckets,
+        settings.token_outlier_threshold,
         decimals=3,
-        largest=None if math.isinf(upper_limit(options.max_duration)) else options.max_duration,
+        largest=None if math.isinf(upper_limit(settings.max_duration)) else settings.max_duration,
     )
     pairs, max_tps = bins.pairs, [round(ratio, 2) for ratio in bins.max_ratio]
     numbers = place(durations, tokens, pairs)
@@ -220,7 +214,7 @@ def _report(found: Durations, options: EstimateBins2d, notes: list[str]) -> Bins
     lower = dict(zip(edges, [0.0, *edges], strict=False))
 
     def padding(numbers: npt.NDArray[Any]) -> Paddings:
-        return Paddings(*paddings_of(columns, numbers, options.batch_duration))
+        return Paddings(*paddings_of(columns, numbers, settings.batch_duration))
 
     return Bins2dReport(
         num_buckets=len(edges),
@@ -246,15 +240,15 @@ def _report(found: Durations, options: EstimateBins2d, notes: list[str]) -> Bins
                 pairs, max_tps, counts, seconds, sums, strict=True
             )
         ],
-        batch_duration=options.batch_duration,
+        batch_duration=settings.batch_duration,
         padding=padding(of_placed),
         padding_with_durations_alone=padding(np.searchsorted(edges, columns[:, 0])),
         padding_without_buckets=padding(np.zeros(len(columns), np.int64)),
         notes=[
             *notes,
             *notes_on_seconds(typical),
-            *notes_on_limit(options.max_duration, typical),
-            *notes_on_pairs(pairs, options.num_buckets, options.sub_buckets, int(np.count_nonzero(counts == 0))),
+            *notes_on_limit(settings.max_duration, typical),
+            *notes_on_pairs(pairs, settings.num_buckets, settings.sub_buckets, int(np.count_nonzero(counts == 0))),
         ],
         durations=durations,
         tokens=tokens,

@@ -12,27 +12,42 @@ import filecmp
 import os
 import re
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
+from prepcli.commands.filter.planning import Wanted, plan_of
 from prepcli.engine.publishing.hashes import hash_of
 from prepcli.engine.publishing.output_files import HashedFile, PublishedFile
 from prepcli.engine.publishing.publish import Marker, changing
 from prepcli.engine.publishing.recorded import is_ours
+from prepcli.engine.run.job import RunOptions
+from prepcli.engine.run.report import Report
+from prepcli.engine.run.run import temporary_workspace
 from prepcli.engine.run.status import workspaces_of
 from prepcli.engine.run.unfinished import refuse_unfinished
 from prepcli.engine.state.work_folder import is_changing
 from prepcli.engine.state.workspace import Workspace, flush_folders, read_document, write_json
-from prepcli.errors import UsageError, naming
+from prepcli.errors import UsageError, naming, option
 from prepcli.formats.folders import listing
 from prepcli.formats.indexes import INDEX_SUFFIX, index_beside, make_index
 from prepcli.formats.sets import WHOLE_MANIFEST, TarredSet, open_set
 from prepcli.formats.tarred import MARKS_FILE
-from prepcli.jobs.selection import Lines, SelectionJob, SelectionPlan, each_line
+from prepcli.interface.calls import current_call
+from prepcli.jobs.selection import (
+    Lines,
+    SelectionContents,
+    SelectionPlan,
+    Treatment,
+    each_line,
+    left_out,
+    treatments_of,
+)
 from prepcli.manifest.scan import Range, blocks_of
 from prepcli.storage.paths import relative
 
@@ -42,6 +57,57 @@ _MARK = re.compile(rb',"_skipme":"%b(?:[^"\\\n]|\\.)*"(?=\}[ \t\r]*$)' % OWNER.e
 _END = re.compile(rb"\}[ \t\r]*\Z")
 Reasons = dict[bytes, str]
 """The text of the mark for each line that gets one, by the hash of the line (`_key`)."""
+
+
+def treatment_of(contents: SelectionContents, verdict: int, marks: bool) -> Treatment:
+    """The treatment of records whose verdict has the bits `verdict`, one bit per rule that drops them.
+
+    Records without such a bit are written; others are left out or, with `marks`, marked.
+    """
+    why = "; ".join(one["rule"] for bit, one in enumerate(contents.facts["rules"]) if verdict >> bit & 1)
+    if why and not marks:
+        return left_out(why)
+    return Treatment(0, changes={"_skipme": f"{OWNER}{why}"} if why else None)
+
+
+def mark_records(path: str, wanted: Wanted, engine: RunOptions) -> Report:
+    """Mark the records that rules drop, in the manifests of the finished tarred set in the folder `path`.
+
+    Raises:
+        UsageError: there is no such set, or the options are not for a set.
+    """
+    if not wanted.marks:
+        raise UsageError(f"OUT.json is missing; without it, {option('--skipme')} marks records in a tarred set")
+    if wanted.listed is not None or wanted.audio_base_dir is not None or engine.rank.world_size > 1:
+        raise UsageError(
+            f"marks in a tarred set are made by one rank, without {option('--drop-listed')} and "
+            f"{option('--audio-base-dir')}"
+        )
+    folder = Path(path)
+    tarred = set_to_mark(folder)
+    with only_one(folder), temporary_workspace(folder) as workspace:
+        manifests = list(without_marks(manifests_of(tarred), workspace.root))
+        plan = plan_of(manifests, wanted, folder / folder.name, workspace, engine)
+        facts = plan.contents.facts
+        is_changed = not engine.dry_run and mark_set(tarred, reasons_of(plan), facts)
+    marked, of = facts["together"], facts["of"]
+    rejects = Counter(problem.reason.value for problem in plan.contents.problems)
+    return Report(
+        current_call().command,
+        "dry_run" if engine.dry_run else "done" if is_changed else "nothing_to_do",
+        path,
+        records_in=plan.records_in,
+        records_out=plan.records_in - rejects.total(),
+        rejects=rejects.total(),
+        rejects_by_reason=dict(rejects),
+        skipped=plan.num_skipped,
+        seconds=round(of["hours"] * 3600, 3),
+        notes=plan.notes,
+        details={
+            "marked": f"{marked['records']:,} records, {marked['hours']:,.2f} of {of['hours']:,.2f} hours",
+            **facts,
+        },
+    )
 
 
 def set_to_mark(path: Path) -> TarredSet:
@@ -103,12 +169,12 @@ def without_marks(paths: Iterable[Path], folder: Path) -> Iterator[str]:
         yield str(copy if is_marked else path)
 
 
-def reasons_of(job: SelectionJob, plan: SelectionPlan) -> Reasons:
+def reasons_of(plan: SelectionPlan) -> Reasons:
     """For each line that rules drop, the value of its `_skipme`, which names the rules; by the hash of the line."""
-    reasons = {}
+    marked, reasons = partial(treatment_of, marks=True), {}
     for unit in plan.units:
         lines = Lines(plan.contents.slices.block(unit))
-        treatments, of_line = job.treatments_of(plan.contents, unit, lines)
+        treatments, of_line = treatments_of(plan.contents, unit, lines, marked, keeps_skipped=True)
         for number, changes in each_line([one.changes for one in treatments], of_line):
             reasons[_key(lines.at(number))] = str(changes["_skipme"])
     return reasons

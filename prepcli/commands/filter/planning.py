@@ -1,6 +1,7 @@
 """Applies the rules of `filter` to all records, before anything is written."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -8,22 +9,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.commands.filter.grammar import Quantile
-from prepcli.commands.filter.options import Filter
 from prepcli.commands.filter.presets import PRESETS
-from prepcli.commands.filter.report import RuleTally
+from prepcli.commands.filter.report import RuleTally, table_of, write_page
 from prepcli.commands.filter.rules import (
     NEEDS_A_NUMBER,
     FieldCheck,
+    Rule,
     RuleCollector,
     quantiles_of,
-    rules_of,
     shown_quantiles,
-    unique_fields,
 )
+from prepcli.commands.inspect.outputs import PAGE
+from prepcli.engine.publishing.side_files import check_side_file
+from prepcli.engine.run.job import RunOptions
 from prepcli.engine.state.plan import InputFile
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import UsageError, option
 from prepcli.formats.names import normal_path
+from prepcli.interface.calls import tell
+from prepcli.interface.options import PathText
 from prepcli.jobs.duplicate_lines import read_duplicate_lines, segment_forms
 from prepcli.jobs.held_parts import HeldParts
 from prepcli.jobs.records import hash_segments
@@ -37,6 +41,63 @@ from prepcli.storage.input_files import state_of
 _NO_DROPS = np.uint64(0)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wanted:
+    """The choices of a call of `filter`.
+
+    Attributes:
+        rules: the expressions (`prepcli.commands.filter.rules.rules_of`).
+        presets: the names of the presets from which some of them are.
+        unique: the fields of `--unique`.
+        sample: the share, or the number, of the records to draw; None: all.
+        seed: the seed of the draw.
+        listed: the file of `--drop-listed`.
+        audio_base_dir: the folder from which relative audio paths start.
+        marks: whether records that a rule drops are marked, and all are written.
+        page: the file of `--html`.
+    """
+
+    rules: Sequence[Rule]
+    presets: Collection[str] = ()
+    unique: tuple[str, ...] = ()
+    sample: float | None = None
+    seed: int = 0
+    listed: Path | None = None
+    audio_base_dir: PathText | None = None
+    marks: bool = False
+    page: Path | None = None
+
+    def __post_init__(self) -> None:
+        """Raise `UsageError` if `sample` is neither a share nor a number, or `page` cannot be written."""
+        sample = self.sample
+        if sample is not None and not (0 < sample < 1 or (sample >= 1 and sample % 1 == 0)):
+            raise UsageError(f"{option('--sample')} takes a share below 1 or a number of records, not {sample}")
+        if self.page is not None:
+            check_side_file("--html", self.page, PAGE)
+
+
+def plan_of(
+    manifests: Sequence[str], wanted: Wanted, out: Path, workspace: Workspace, engine: RunOptions
+) -> SelectionPlan:
+    """Apply the rules, and make the plan. `out` is the manifest to write.
+
+    Each record gets a verdict with a bit for each rule that drops it. Rank 0 writes the page of `--html`. At the start
+    of a run, it also prints the records and hours that rules drop.
+
+    Raises:
+        UsageError: as by `Planning.plan`.
+    """
+    plan = Planning(manifests, wanted, out.parent, workspace, engine.num_workers).plan()
+    facts = plan.contents.facts
+    if workspace.rank.rank == 0:
+        if wanted.page is not None:
+            write_page(facts, plan.notes, f"filter: {out}", wanted.page)
+        is_new = engine.overwrite or not workspace.plan_file.exists()
+        if is_new and facts["rules"] and not engine.dry_run:
+            tell(table_of(facts, plan.notes))
+    return plan
+
+
 class Planning:
     """Reads the manifests, gives each record a bit per rule that drops it, and adds up the hours that rules drop.
 
@@ -45,20 +106,20 @@ class Planning:
     """
 
     def __init__(
-        self, manifests: Sequence[str], options: Filter, out_folder: Path, workspace: Workspace, num_workers: int
+        self, manifests: Sequence[str], wanted: Wanted, out_folder: Path, workspace: Workspace, num_workers: int
     ) -> None:
-        """Parse the rules and check the options; the manifests are read by `plan`.
+        """Read the list of `--drop-listed`; the manifests are read by `plan`.
 
         Raises:
-            UsageError: an expression or another option is wrong.
+            UsageError: the list cannot be used.
         """
-        self._options, self._workspace, self._num_workers = options, workspace, num_workers
-        self._selector = Selector(manifests, options.audio_base_dir, out_folder)
-        self._rules, self._unique = rules_of(options), unique_fields(options)
+        self._wanted, self._workspace, self._num_workers = wanted, workspace, num_workers
+        self._selector = Selector(manifests, wanted.audio_base_dir, out_folder)
+        self._rules, self._unique = wanted.rules, wanted.unique
         self._fields = FieldCheck(self._rules, self._unique)
-        self._listed = _listed(options.drop_listed, self._selector.all_base_dirs) if options.drop_listed else None
+        self._listed = _listed(wanted.listed, self._selector.all_base_dirs) if wanted.listed else None
         self._bits: dict[str, np.uint64] = {}
-        for name, is_given in (("listed", self._listed), ("unique", self._unique), ("sample", options.sample)):
+        for name, is_given in (("listed", self._listed), ("unique", self._unique), ("sample", wanted.sample)):
             if is_given is not None and is_given != ():
                 self._bits[name] = np.uint64(1 << (len(self._rules) + len(self._bits)))
         self._tally = RuleTally(len(self._rules) + len(self._bits))
@@ -88,9 +149,9 @@ class Planning:
             raise UsageError(
                 f"no record is left: the rules drop all of them; `{labels[most]}` alone drops {int(rules[most]):,}"
             )
-        plan = self._selector.plan(index, self._tally.facts(labels), self._notes(), self._options.skipme)
-        if self._options.drop_listed is not None:
-            path = str(self._options.drop_listed)
+        plan = self._selector.plan(index, self._tally.facts(labels), self._notes(), self._wanted.marks)
+        if self._wanted.listed is not None:
+            path = str(self._wanted.listed)
             plan.inputs.append(InputFile(path, content_digest(path), state_of(path), content_digest))
         return plan
 
@@ -120,7 +181,7 @@ class Planning:
         """
         self._tally.add(drops, part.duration, part.collected.groups, part.collected.group_of)
         most = 1 << (len(self._rules) + len(self._bits))
-        written = np.ones(len(drops), bool) if self._options.skipme else drops == _NO_DROPS
+        written = np.ones(len(drops), bool) if self._wanted.marks else drops == _NO_DROPS
         self._selector.add(source, part, drops.astype(np.min_scalar_type(most - 1)), written)
 
     def _decide_together(self, held: HeldParts) -> None:
@@ -139,7 +200,7 @@ class Planning:
         if "sample" in self._bits:
             keys = columns["sample"]
             with np.errstate(over="ignore"):
-                keys = mix64(keys + np.uint64(self._options.seed % 2**64) * GOLDEN)
+                keys = mix64(keys + np.uint64(self._wanted.seed % 2**64) * GOLDEN)
             alone["sample"] = self._not_drawn(keys)
             kept = np.flatnonzero(drops == _NO_DROPS)
             drops[kept[self._not_drawn(keys[kept])]] |= self._bits["sample"]
@@ -151,7 +212,7 @@ class Planning:
 
     def _not_drawn(self, keys: Hashes) -> NDArray[np.bool_]:
         """Whether each record is outside of the sample, which consists of the records with the smallest keys."""
-        sample = self._options.sample
+        sample = self._wanted.sample
         assert sample is not None
         count = int(sample) if sample >= 1 else round(sample * len(keys))
         outside = np.ones(len(keys), bool)
@@ -159,11 +220,11 @@ class Planning:
         return outside
 
     def _named(self, quantiles: Mapping[Quantile, float]) -> list[str]:
-        options = self._options
+        wanted = self._wanted
         named = {
-            "listed": f"listed in {options.drop_listed}",
+            "listed": f"listed in {wanted.listed}",
             "unique": f"unique {', '.join(self._unique)}",
-            "sample": f"sample {options.sample:g}" if options.sample is not None else "",
+            "sample": f"sample {wanted.sample:g}" if wanted.sample is not None else "",
         }
         rules = [f"{rule}{shown_quantiles(quantiles, rule)}" for rule in self._rules]
         return [*rules, *(named[name] for name in self._bits)]
@@ -172,11 +233,11 @@ class Planning:
         notes = [
             f"{preset.source} for preset {name}{f'; without {preset.without}' if preset.without else ''}"
             for name, preset in PRESETS.items()
-            if name in self._options.preset
+            if name in self._wanted.presets
         ]
         if self._num_without_number:
             notes.append(f"quantile leaves out {self._num_without_number:,} records, such as: {self._without_number}")
-        sample = self._options.sample
+        sample = self._wanted.sample
         if sample is not None and sample > self._tally.num_kept:
             notes.append(f"{option('--sample', f'{sample:g}')}: only {self._tally.num_kept:,} records are left")
         return [*notes, *self._fields.notes()]

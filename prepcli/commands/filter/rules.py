@@ -23,7 +23,6 @@ from prepcli.commands.filter.grammar import (
     parse,
     read_fields,
 )
-from prepcli.commands.filter.options import Filter
 from prepcli.commands.filter.presets import PRESETS
 from prepcli.commands.score.command import FIELDS
 from prepcli.errors import RejectReason, UsageError, option
@@ -60,30 +59,30 @@ class Rule:
         return f"{'keep' if self.keeps else 'drop'} {self.text}"
 
 
-def rules_of(options: Filter) -> list[Rule]:
+def rules_of(presets: Sequence[str], kept: Sequence[str], dropped: Sequence[str]) -> list[Rule]:
     """The expressions of a call: presets, then `--keep`, then `--drop`.
 
     Raises:
         UsageError: an expression is wrong, or there are too many.
     """
-    presets = [
+    of_presets = [
         Rule(named, text, parse(text, named), keeps=True, of_preset=True)
-        for name in dict.fromkeys(options.preset)
+        for name in dict.fromkeys(presets)
         for named, texts in [(f"preset {name}", PRESETS[name].keep)]
         for text in texts
     ]
     keep, drop = option("--keep"), option("--drop")
-    rules = [*presets, *(Rule(keep, text, parse(text, keep), keeps=True) for text in options.keep)]
-    rules += [Rule(drop, text, parse(text, drop), keeps=False) for text in options.drop]
+    rules = [*of_presets, *(Rule(keep, text, parse(text, keep), keeps=True) for text in kept)]
+    rules += [Rule(drop, text, parse(text, drop), keeps=False) for text in dropped]
     if len(rules) > MAX_RULES - 3:  # --drop-listed, --unique, --sample
         raise UsageError(f"{len(rules)} expressions are too many; combine some with `or` or `and`")
     return rules
 
 
-def unique_fields(options: Filter) -> tuple[str, ...]:
+def unique_fields(unique: str | None) -> tuple[str, ...]:
     """The fields of `--unique`; empty without the option. Raises `UsageError` if it names no field."""
-    names = tuple(name.strip() for name in (options.unique or "").split(",") if name.strip())
-    if options.unique is not None and not names:
+    names = tuple(name.strip() for name in (unique or "").split(",") if name.strip())
+    if unique is not None and not names:
         raise UsageError(f"{option('--unique')} takes names of fields, such as audio_filepath,offset")
     return names
 

@@ -8,26 +8,27 @@ number of speakers, not with the hours.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.commands.find_duplicates.groups import GroupWriter, Sets, equal_keys, with_several
-from prepcli.commands.find_duplicates.options import FindDuplicates
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import UsageError
 from prepcli.formats.names import normal_path
+from prepcli.interface.calls import current_call
 from prepcli.jobs.embedding import EmbeddingWork, SpeakerJob
 from prepcli.jobs.model_job import Begin
 from prepcli.jobs.prefetch import DecodingPool
 from prepcli.jobs.record_job import RecordContents, RecordUnit, each_record, units_of
 from prepcli.jobs.records import Records, hash_segments
+from prepcli.jobs.source import Source
 from prepcli.manifest.columns import key_bytes
-from prepcli.manifest.output_name import check_manifest_name
 from prepcli.manifest.parts import FieldKey, KeyFunction
 from prepcli.manifest.speakers import speaker_of
 from prepcli.models.protocols import SpeakerEncoder
@@ -75,17 +76,24 @@ class SameVoiceJob(SpeakerJob[VoiceContents]):
     batch_duration = 120.0
 
     def __init__(
-        self, inputs: Sequence[Sequence[str]], options: FindDuplicates, *, device: str = "cpu", num_workers: int = 1
+        self,
+        source: Source,
+        out: Path,
+        speaker_model: str,
+        *,
+        least: float,
+        between: bool,
+        device: str = "cpu",
+        num_workers: int = 1,
     ) -> None:
-        """`inputs`: the manifests of each input.
+        """Voices are the same if their similarity is `least` or more; `between` as in the command.
 
         Raises:
-            UsageError: the output is not named like a manifest, or the speaker model cannot be used.
+            UsageError: the speaker model cannot be used.
         """
-        check_manifest_name(options.out, self.command, "duplicates.jsonl")
-        manifests = [path for paths in inputs for path in paths]
-        super().__init__(manifests, options, str(options.speaker_model), device, num_workers)
-        self._input_of = [number for number, paths in enumerate(inputs) for _ in paths]
+        super().__init__(source.manifests, current_call().options, speaker_model, device, num_workers)
+        self._out, self._least, self._between = out, least, between
+        self._input_of = source.input_of
 
     def plan(self, workspace: Workspace) -> VoicePlan:
         """Index the manifests, draw utterances of each speaker, and put whole speakers into units."""
@@ -117,17 +125,17 @@ class SameVoiceJob(SpeakerJob[VoiceContents]):
         parts = [np.fromfile(writer.part(_NAME.format(marker.unit)), "<f8") for marker in markers]
         count = len(contents.first_of)
         voices = np.concatenate([np.empty(0), *parts]).reshape(count, -1 if count else 0)
-        pairs, similarities = similar_pairs(voices, self.options.min_voice_similarity)
+        pairs, similarities = similar_pairs(voices, self._least)
         sets = Sets(count)
-        is_same = similarities >= self.options.min_voice_similarity
+        is_same = similarities >= self._least
         for one, other in pairs[is_same].tolist():
             sets.join(one, other)
         keys = np.zeros((len(contents.speaker_of), 2), np.uint64)
         named = contents.speaker_of >= 0
         keys[named, 0] = sets.labels()[contents.speaker_of[named]] + 1
-        groups = GroupWriter(writer.open(self.options.out.name), contents.records, self._input_of)
+        groups = GroupWriter(writer.open(self._out.name), contents.records, self._input_of)
         # A name alone, in one input, makes no group.
-        value_of = groups.input_of if self.options.between else groups.input_of * (count + 1) + contents.speaker_of + 1
+        value_of = groups.input_of if self._between else groups.input_of * (count + 1) + contents.speaker_of + 1
         numbers, group_of = with_several(*equal_keys(keys), value_of)
         groups.write("speaker", numbers, group_of)
         shown: dict[str, list[dict[str, Any]]] = {"same_voice": [], "other_voice": []}
@@ -137,7 +145,7 @@ class SameVoiceJob(SpeakerJob[VoiceContents]):
             shown["same_voice" if is_same[at] else "other_voice"].append(pair)
         without = int(np.isnan(voices).any(axis=1).sum()) if count else 0
         found = {"found": groups.rows, **shown, "num_same_voice": int(is_same.sum()), "without_voice": without}
-        return {"duplicates": self.options.out, "between": self.options.between, **found}
+        return {"duplicates": self._out, "between": self._between, **found}
 
     def _name_of(self, contents: VoiceContents, speaker: int) -> str:
         return speaker_of(contents.records.record(int(contents.first_of[speaker]))) or ""

@@ -1,7 +1,6 @@
 """index: writes, checks or renames the indexes of data sets that exist."""
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from prepcli.errors import UsageError, option
@@ -30,14 +29,14 @@ def index(
         bool,
         Option(
             "Compare the indexes with their data, and write nothing. Problems: exit code 1.",
-            disables=("rebase", "overwrite", "pack", "dry_run"),
+            disables=("rebase", "overwrite", "dry_run"),
         ),
     ] = False,
     rebase: Annotated[
         bool,
         Option(
             "Rename the indexes of a Shar set that was moved or copied. Reads no data.",
-            disables=("overwrite", "pack", "indexes_root", "index_beside"),
+            disables=("overwrite", "indexes_root", "index_beside"),
         ),
     ] = False,
     indexes_root: Annotated[
@@ -49,13 +48,6 @@ def index(
         ),
     ] = None,
     index_beside: Annotated[bool, Option("Write the indexes of Shar sets beside the data too.")] = False,
-    pack: Annotated[
-        PathText | None,
-        Option(
-            "Also write one file with all indexes, and beside it the YAML it belongs to. Needs lhotse 2.",
-            metavar="FILE.idxpack",
-        ),
-    ] = None,
     dry_run: Annotated[bool, Option("List what would be written, and write nothing.")] = False,
     overwrite: Annotated[bool, Option("Write all indexes again.")] = False,
     as_json: Json = False,
@@ -98,9 +90,6 @@ def index(
         )
     if indexes_root is not None and os.path.isfile(str(indexes_root)):
         raise UsageError(f"{option('--indexes-root', indexes_root)} is a file; give a folder")
-    pack_file = None if pack is None else Path(pack)
-    if pack_file is not None and pack_file.suffix != ".idxpack":
-        raise UsageError(f"{option('--pack', pack_file)} must end in .idxpack")
 
     from prepcli.commands.index.indexing import check_sets, find_sets, index_sets, rebase_sets
     from prepcli.commands.index.sets import Places
@@ -116,4 +105,4 @@ def index(
     workers = num_workers or available_processors()
     if check:
         return check_sets(sets, this_rank, workers)
-    return index_sets(sets, places, this_rank, workers, pack=pack_file, dry_run=dry_run, overwrite=overwrite)
+    return index_sets(sets, places, this_rank, workers, dry_run=dry_run, overwrite=overwrite)

@@ -9,7 +9,6 @@ from itertools import compress
 from pathlib import Path
 
 from prepcli.commands.index.configs import sets_in_config
-from prepcli.commands.index.pack import check_pack, write_pack
 from prepcli.commands.index.rebase import old_places, rebase
 from prepcli.commands.index.report import IndexReport
 from prepcli.commands.index.sets import DataFile, IndexedSet, Places, set_of_files, sets_in_folder
@@ -149,17 +148,10 @@ def index_sets(
     rank: Rank,
     num_workers: int,
     *,
-    pack: Path | None,
     dry_run: bool,
     overwrite: bool,
 ) -> IndexReport:
-    """Write the missing and old indexes of this rank, all with `overwrite`; and a pack of the indexes of all sets.
-
-    Raises:
-        UsageError: a pack cannot be written.
-    """
-    if pack is not None:
-        check_pack(pack, sets, rank)
+    """Write the missing and old indexes of this rank, all with `overwrite`."""
     files = _own_files(sets, rank)
     report = IndexReport(sets=[one.name for one in sets], files=len(files))
     are_needed = [True] * len(files) if overwrite else _look_for_indexes(files, num_workers)
@@ -174,10 +166,7 @@ def index_sets(
     for folder in sorted({file.index.parent for file in files}):
         remove_drafts(folder)
     _add(report, map_in_order(write_index, todo, num_workers), len(todo))
-    if pack is not None and not report.problems:
-        report.notes += write_pack(pack, sets, places.root, overwrite=overwrite)
-        report.pack = str(pack)
-    report.status = "broken" if report.problems else "done" if todo or pack else "nothing_to_do"
+    report.status = "broken" if report.problems else "done" if todo else "nothing_to_do"
     return report
 
 

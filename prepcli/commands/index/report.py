@@ -25,7 +25,6 @@ class IndexReport(msgspec.Struct):
     problems: list[str] = []
     notes: list[str] = []
     configs: list[str] = []
-    pack: str | None = None
 
     @property
     def exit_code(self) -> int:
@@ -59,8 +58,6 @@ class IndexReport(msgspec.Struct):
         else:
             lines.append(f"  indexes  {self.written:,} written, {self.kept:,} kept")
             lines.append(f"  records  {self.records:,} in {format_bytes(self.num_bytes)}")
-        if self.pack:
-            lines.append(f"  pack     {self.pack}")
         lines += [f"  note     {note}" for note in self.notes]
         lines += [f"  PROBLEM  {problem}" for problem in self.problems]
         for config in self.configs if not self.problems else []:

@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from prepcli.commands.make_manifest.asked import Asked
 from prepcli.commands.make_manifest.entries import SourceEntry, rejected_entry
-from prepcli.commands.make_manifest.options import MakeManifest
 from prepcli.commands.make_manifest.source import byte_lines, other_entries, stem_of
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.formats.audiofolder import METADATA
@@ -35,7 +35,7 @@ _Roles = tuple[str, dict[str, str]]
 """The name of the audio column; and a map from the text, speaker and language columns to fields of the manifest."""
 
 
-def table_layout(path: str, options: MakeManifest, delimiter: str | None = None) -> Layout:
+def table_layout(path: str, asked: Asked, delimiter: str | None = None) -> Layout:
     """The columns of the table `path`, which is CSV, TSV, or, if `delimiter` is |, a list.
 
     Raises:
@@ -46,8 +46,8 @@ def table_layout(path: str, options: MakeManifest, delimiter: str | None = None)
     lines = first_lines(path)
     if not lines:
         raise UsageError(f"{path} is empty")
-    layout = layout_of(path, lines, options.columns if options.transcripts is None else None, delimiter)
-    if layout.has_ids and options.columns is None:
+    layout = layout_of(path, lines, asked.columns if asked.transcripts is None else None, delimiter)
+    if layout.has_ids and asked.columns is None:
         raise UsageError(f"{path} is not a source ({named_ids(lines)}); {advice_on_ids(path, layout, lines)}")
     if not layout.names:
         raise UsageError(layout.question(path))
@@ -55,7 +55,7 @@ def table_layout(path: str, options: MakeManifest, delimiter: str | None = None)
     return layout
 
 
-def rows_of_table(path: str, layout: Layout, options: MakeManifest, folder: str = "") -> Iterator[SourceEntry]:
+def rows_of_table(path: str, layout: Layout, asked: Asked, folder: str = "") -> Iterator[SourceEntry]:
     """The entries of the rows of a table; relative audio paths are below `folder`.
 
     A word such as `nan` or `null` is a word; an empty cell is missing.
@@ -63,7 +63,7 @@ def rows_of_table(path: str, layout: Layout, options: MakeManifest, folder: str 
     Raises:
         UsageError: no column names the audio, or a quotation mark is not closed.
     """
-    audio, named = _roles([name for name in layout.names if name], options, path)
+    audio, named = _roles([name for name in layout.names if name], asked, path)
     places = {name: place for place, name in enumerate(layout.names) if name}
     left_out = {audio, *_TIMES, *named, *named.values()}
     fields_at = [(field, places[name]) for name, field in named.items()]
@@ -78,7 +78,7 @@ def rows_of_table(path: str, layout: Layout, options: MakeManifest, folder: str 
         yield _entry(row[places[audio]], fields, times, audio, line, folder)
 
 
-def rows_of_objects(path: str, options: MakeManifest, folder: str = "") -> Iterator[SourceEntry]:
+def rows_of_objects(path: str, asked: Asked, folder: str = "") -> Iterator[SourceEntry]:
     """The entries of objects with fields of any type: JSON lines, or the rows of Parquet. NaN and null are missing.
 
     Raises:
@@ -92,7 +92,7 @@ def rows_of_objects(path: str, options: MakeManifest, folder: str = "") -> Itera
         if isinstance(row, RecordRejected):
             yield rejected_entry(row.reason, row.detail, line, text)
             continue
-        roles = roles or _roles(list(names or row), options, path)
+        roles = roles or _roles(list(names or row), asked, path)
         audio, named = roles
         row = {name: value for name, value in row.items() if not is_missing(value)}
         left_out = {audio, *_TIMES, *named, *named.values()}
@@ -110,15 +110,13 @@ def rows_of_objects(path: str, options: MakeManifest, folder: str = "") -> Itera
         yield entry
 
 
-def rows_of_metadata(
-    path: str, layout: Layout | None, options: MakeManifest, folder: str = ""
-) -> Iterator[SourceEntry]:
+def rows_of_metadata(path: str, layout: Layout | None, asked: Asked, folder: str = "") -> Iterator[SourceEntry]:
     """The entries of a metadata file of an audiofolder, as Hugging Face datasets reads it.
 
     Paths in it start from its folder, which is `folder` relative to the base folder; a backslash separates, too.
     `layout`: the columns of a CSV; None for a file of another kind.
     """
-    rows = rows_of_table(path, layout, options, folder) if layout else rows_of_objects(path, options, folder)
+    rows = rows_of_table(path, layout, asked, folder) if layout else rows_of_objects(path, asked, folder)
     for entry in rows:
         entry.path = entry.path.replace("\\", "/")
         yield entry
@@ -226,7 +224,7 @@ def _parquet_rows(path: str) -> Iterator[_Row[dict[str, Any]]]:
                 yield number, {name: value for name, value in row.items() if not isinstance(value, bytes)}, ""
 
 
-def metadata_files(folder: str, options: MakeManifest) -> list[str]:
+def metadata_files(folder: str, asked: Asked) -> list[str]:
     """The paths of the metadata files of an `audiofolder`, at any depth, relative to `folder`, sorted.
 
     Hidden folders are left out, and files below `folder` that name no audio. If there are transcripts of another kind,
@@ -236,10 +234,10 @@ def metadata_files(folder: str, options: MakeManifest) -> list[str]:
         UsageError: a folder has two metadata files.
     """
     files: list[str] = []
-    has_transcripts = options.transcripts is not None or options.text_suffix is not None
+    has_transcripts = asked.transcripts is not None or asked.text_suffix is not None
     for place, names in _folders(folder):
         here = [path for name in METADATA if name in names for path in [os.path.join(place, name)]]
-        here = [path for path in here if _names_audio(os.path.join(folder, path), options, not place, has_transcripts)]
+        here = [path for path in here if _names_audio(os.path.join(folder, path), asked, not place, has_transcripts)]
         if len(here) > 1:
             raise UsageError(f"{folder} has both {here[0]} and {here[1]}; keep one of them, or name it as SOURCE")
         files += here
@@ -265,7 +263,7 @@ def _folders(top: str) -> Iterator[tuple[str, list[str]]]:
         waiting += [os.path.join(place, name) for name in folders if not name.endswith(".prepcli")]
 
 
-def _names_audio(path: str, options: MakeManifest, is_top: bool, has_transcripts: bool) -> bool:
+def _names_audio(path: str, asked: Asked, is_top: bool, has_transcripts: bool) -> bool:
     """Whether a file with the name of metadata describes audio; one at the top does, if nothing else has the texts."""
     if path.endswith(".parquet"):
         from prepcli.formats.parquet_audio import open_parquet
@@ -275,12 +273,12 @@ def _names_audio(path: str, options: MakeManifest, is_top: bool, has_transcripts
         lines = first_lines(path)
         first = decoded(lines[0]) if path.endswith(".jsonl") and lines else None
         names = first or (layout_of(path, lines).names if lines else ())
-    wanted = AUDIO if options.audio_column is None else (options.audio_column,)
+    wanted = AUDIO if asked.audio_column is None else (asked.audio_column,)
     return not set(wanted).isdisjoint(names) or (is_top and not has_transcripts)
 
 
-def _roles(names: Sequence[str], options: MakeManifest, path: str) -> _Roles:
-    wanted = options.audio_column
+def _roles(names: Sequence[str], asked: Asked, path: str) -> _Roles:
+    wanted = asked.audio_column
     if wanted is None and _FILE_NAME in names and os.path.basename(path) in METADATA:
         wanted = _FILE_NAME
     audio = _role(names, AUDIO, wanted, "--audio-column", path)
@@ -290,9 +288,9 @@ def _roles(names: Sequence[str], options: MakeManifest, path: str) -> _Roles:
             f"{option('--audio-column')}"
         )
     named = {
-        _role(names, TEXT, options.text_column, "--text-column", path): "text",
-        _role(names, SPEAKER, options.speaker_column, "--speaker-column", path): "speaker",
-        _role(names, LANG, options.lang_column, "--lang-column", path): "lang",
+        _role(names, TEXT, asked.text_column, "--text-column", path): "text",
+        _role(names, SPEAKER, asked.speaker_column, "--speaker-column", path): "speaker",
+        _role(names, LANG, asked.lang_column, "--lang-column", path): "lang",
     }
     return audio, {column: name for column, name in named.items() if column is not None and column != audio}
 

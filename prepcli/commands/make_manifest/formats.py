@@ -9,6 +9,7 @@ from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
+from prepcli.commands.make_manifest.asked import Asked
 from prepcli.commands.make_manifest.columns import (
     metadata_files,
     rows_of_metadata,
@@ -19,7 +20,6 @@ from prepcli.commands.make_manifest.columns import (
 from prepcli.commands.make_manifest.entries import SourceEntry
 from prepcli.commands.make_manifest.kaldi import WAV_SCP, kaldi_source
 from prepcli.commands.make_manifest.lhotse import files_at, files_in, files_named, lhotse_source
-from prepcli.commands.make_manifest.options import MakeManifest
 from prepcli.commands.make_manifest.source import EntrySource, other_entries, stem_of, text_lines
 from prepcli.errors import UsageError, option
 from prepcli.formats.audio_names import AUDIO_SUFFIXES, headerless_advice
@@ -162,96 +162,96 @@ TABLES = ("csv", "filelist", "jsonl", "audiofolder", "set")
 """Formats with columns or fields that have names."""
 
 
-def source_of(options: MakeManifest, folder: Path) -> EntrySource:
+def source_of(asked: Asked, folder: Path) -> EntrySource:
     """The source, with its format recognized; `folder` is for temporary files.
 
     Raises:
         UsageError: the source is missing, has no known format, or has another format than the user named.
     """
-    path = options.source
-    is_pair = "," in path and options.format in ("auto", "lhotse") and files_named(path) is not None
+    path = asked.source
+    is_pair = "," in path and asked.format in ("auto", "lhotse") and files_named(path) is not None
     if not os.path.exists(path) and not is_pair:
         raise UsageError(f"there is no file or folder {path}" + ("" if os.path.isabs(path) else f" in {Path.cwd()}"))
     kind, how = ("lhotse", "it names two files") if is_pair else ("", "")
-    if options.format != "auto":
-        kind, how = options.format, "--format"
+    if asked.format != "auto":
+        kind, how = asked.format, "--format"
     elif not is_pair:
-        kind, how = _kind_of(path, options)
+        kind, how = _kind_of(path, asked)
     is_file = kind in _FILES or (kind == "audiofolder" and is_metadata(path))
     if kind not in ("lhotse", "set") and os.path.isdir(path) == is_file:
         wanted = "a file" if is_file else "a folder"
         raise UsageError(f"{option('--format', kind)} reads {wanted}, and {path} is not one")
-    columns = options.audio_column, options.text_column, options.speaker_column, options.lang_column
+    columns = asked.audio_column, asked.text_column, asked.speaker_column, asked.lang_column
     if any(name is not None for name in columns) and kind not in TABLES:
         names = ", ".join(option(f"--{role}-column") for role in ("audio", "text", "speaker"))
         raise UsageError(f"{names} and {option('--lang-column')} are for tables; {path} is read as {kind}")
-    if options.columns is not None and kind not in ("csv", "filelist") and options.transcripts is None:
+    if asked.columns is not None and kind not in ("csv", "filelist") and asked.transcripts is None:
         raise UsageError(f"{option('--columns')} is for tables without a header; {path} is read as {kind}")
-    for name, value in (("--input-format", options.input_format), ("--name-encoding", options.name_encoding)):
+    for name, value in (("--input-format", asked.input_format), ("--name-encoding", asked.name_encoding)):
         if value is not None and kind != "set":
             raise UsageError(f"{option(name, value)} is for data sets in containers; {path} is read as {kind}")
-    if options.run_commands and kind not in ("kaldi", "lhotse"):
+    if asked.run_commands and kind not in ("kaldi", "lhotse"):
         raise UsageError(
             f"{option('--run-commands')} is for the commands of Kaldi and lhotse; {path} is read as {kind}"
         )
-    if options.audio_base_dir is not None and kind == "folder":
+    if asked.audio_base_dir is not None and kind == "folder":
         raise UsageError(
             f"{option('--audio-base-dir')} is for sources that name their audio; {path} is a folder of audio"
         )
-    return _open(path, kind, how, options, folder)
+    return _open(path, kind, how, asked, folder)
 
 
-def _open(path: str, kind: str, how: str, options: MakeManifest, folder: Path) -> EntrySource:
-    given = options.audio_base_dir
+def _open(path: str, kind: str, how: str, asked: Asked, folder: Path) -> EntrySource:
+    given = asked.audio_base_dir
     own = path if os.path.isdir(path) else os.path.dirname(path) or "."
     base = absolute_folder(str(given or ("." if kind in ("kaldi", "lhotse") else own)))
     if kind == "set":
         from prepcli.commands.make_manifest.sets import set_source  # most sources are not data sets
 
-        return set_source(path, how, options)
+        return set_source(path, how, asked)
     if kind == "kaldi":
         if not os.path.isfile(os.path.join(path, WAV_SCP)):
             raise UsageError(f"{path} is not a Kaldi data directory: it has no {WAV_SCP}")
-        return kaldi_source(Path(path), how, base, options.run_commands)
+        return kaldi_source(Path(path), how, base, asked.run_commands)
     if kind == "folder":
-        walk = Walk(path, used_suffix=options.text_suffix)
+        walk = Walk(path, used_suffix=asked.text_suffix)
         return EntrySource(
             path, kind, how, absolute_folder(path), lambda: map(SourceEntry, walk.files()), notes=walk.notes
         )
     if kind == "audiofolder":
-        return _audiofolder(path, how, base, options)
+        return _audiofolder(path, how, base, asked)
     if kind == "lhotse":
-        return lhotse_source(files_at(path), how, base, options.run_commands, folder)
+        return lhotse_source(files_at(path), how, base, asked.run_commands, folder)
     reader: Callable[[], Iterator[SourceEntry]]
     if kind == "jsonl":
-        reader = partial(rows_of_objects, path, options)
+        reader = partial(rows_of_objects, path, asked)
     elif kind == "list":
         lines = first_lines(path)
         reader = partial(listed_paths, path, is_fairseq(lines))
         if is_fairseq(lines) and given is None:
             base = absolute_folder(os.path.join(own, lines[0]))
     else:
-        layout = table_layout(path, options, "|" if kind == "filelist" else None)
-        reader = partial(rows_of_table, path, layout, options)
+        layout = table_layout(path, asked, "|" if kind == "filelist" else None)
+        reader = partial(rows_of_table, path, layout, asked)
         how = f"{how}; {layout.how}" if layout.how else how
     hint = f"relative paths start from the folder of SOURCE; name another one with {option('--audio-base-dir')}"
     return EntrySource(path, kind, how, base, reader, (path,), hint=hint)
 
 
-def _audiofolder(path: str, how: str, base: str, options: MakeManifest) -> EntrySource:
-    top, names = (path, metadata_files(path, options)) if os.path.isdir(path) else os.path.split(path)
+def _audiofolder(path: str, how: str, base: str, asked: Asked) -> EntrySource:
+    top, names = (path, metadata_files(path, asked)) if os.path.isdir(path) else os.path.split(path)
     names = [names] if isinstance(names, str) else names
     if not names:
         raise UsageError(f"{path} is not a Hugging Face audiofolder: it has no {', '.join(METADATA)}")
     paths = [os.path.join(top, name) for name in names]
-    layouts = [table_layout(file, options) if file.endswith(".csv") else None for file in paths]
+    layouts = [table_layout(file, asked) if file.endswith(".csv") else None for file in paths]
     num_rows = 0
 
     def entries() -> Iterator[SourceEntry]:
         nonlocal num_rows
         num_rows = 0
         for name, file, layout in zip(names, paths, layouts, strict=True):
-            for row in rows_of_metadata(file, layout, options, os.path.dirname(name)):
+            for row in rows_of_metadata(file, layout, asked, os.path.dirname(name)):
                 num_rows += 1
                 yield row
 
@@ -276,10 +276,10 @@ def holds_set(names: Iterable[str]) -> bool:
     )
 
 
-def _kind_of(path: str, options: MakeManifest) -> tuple[str, str]:
+def _kind_of(path: str, asked: Asked) -> tuple[str, str]:
     """The format of a source by its content, and a text for the user that says how it was recognized."""
     if os.path.isdir(path):
-        return _kind_of_folder(path, options)
+        return _kind_of_folder(path, asked)
     name = os.path.basename(path).removesuffix(".gz")
     if name in (WAV_SCP, "segments"):
         raise UsageError(f"{path} is a file of a Kaldi data directory; give the directory")
@@ -297,21 +297,21 @@ def _kind_of(path: str, options: MakeManifest) -> tuple[str, str]:
     if not lines:
         raise UsageError(f"{path} is empty")
     if kind is None:
-        return _kind_of_json(path, lines[0], options)
+        return _kind_of_json(path, lines[0], asked)
     if kind.lines in (ROWS, OTHER):
-        base = str(options.audio_base_dir or os.path.dirname(path))
-        if options.columns is not None and options.transcripts is None:
+        base = str(asked.audio_base_dir or os.path.dirname(path))
+        if asked.columns is not None and asked.transcripts is None:
             return "csv", option("--columns")
         if any("::" in line or os.path.exists(os.path.join(base, line)) for line in lines[:100]):
             return "list", "it has one path per line"
     raise UsageError(f"{path} is not a source ({kind.name}); {kind.advice}")
 
 
-def _kind_of_folder(path: str, options: MakeManifest) -> tuple[str, str]:
+def _kind_of_folder(path: str, asked: Asked) -> tuple[str, str]:
     if os.path.isfile(os.path.join(path, WAV_SCP)):
         return "kaldi", f"it holds {WAV_SCP}"
     names = [entry.name for entry in other_entries(path)]
-    if metadata := metadata_files(path, options):
+    if metadata := metadata_files(path, asked):
         return "audiofolder", f"it holds {metadata[0]}"
     if any(part.recordings for part in files_in(path, names)):
         return "lhotse", "it holds recordings and supervisions of lhotse"
@@ -320,13 +320,13 @@ def _kind_of_folder(path: str, options: MakeManifest) -> tuple[str, str]:
     return "folder", f"it is a folder without {WAV_SCP} and {', '.join(METADATA)}"
 
 
-def _kind_of_json(path: str, line: str, options: MakeManifest) -> tuple[str, str]:
+def _kind_of_json(path: str, line: str, asked: Asked) -> tuple[str, str]:
     fields = decoded(line)
     if not isinstance(fields, dict):
         raise UsageError(f"{path} begins with {line[:1]}, but its first line is not a JSON object")
     if kind_of_object(fields) == RECORDS:
         raise UsageError(f"{path} is a NeMo manifest already; prepcli fix-durations measures its durations again")
-    if options.audio_column is not None:
+    if asked.audio_column is not None:
         return "jsonl", "it has a JSON object per line"
     raise UsageError(
         f"{path} has JSON lines without a key that is known to name audio (keys {', '.join(fields)}); name it with "

@@ -3,8 +3,8 @@
 import os
 from collections.abc import Iterator
 
+from prepcli.commands.make_manifest.asked import Asked
 from prepcli.commands.make_manifest.entries import SourceEntry, rejected_entry
-from prepcli.commands.make_manifest.options import MakeManifest
 from prepcli.commands.make_manifest.source import EntrySource
 from prepcli.errors import RecordRejected
 from prepcli.formats.names import absolute_folder
@@ -19,14 +19,14 @@ from prepcli.storage.containers import MOVED_TEXT
 _OWN = frozenset({"audio_filepath", "duration", "offset"})
 
 
-def set_source(path: str, how: str, options: MakeManifest) -> EntrySource:
+def set_source(path: str, how: str, asked: Asked) -> EntrySource:
     """The records of a data set as a source: their fields come from the set, their durations are measured.
 
     Raises:
         UsageError: the path is not a data set.
     """
     common = ("audio_column", "text_column", "speaker_column", "lang_column", "input_format", "name_encoding")
-    manifests = manifests_of(path, SetInput(**{name: getattr(options, name) for name in common}))
+    manifests = manifests_of(path, SetInput(**{name: getattr(asked, name) for name in common}))
 
     num_moved = 0
 

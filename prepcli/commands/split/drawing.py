@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from prepcli.commands.split.options import Asked
+from prepcli.commands.split.parts import Asked
 from prepcli.errors import UsageError, option
 from prepcli.planning.hashing import GOLDEN, Hashes, mix64
 

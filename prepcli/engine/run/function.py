@@ -1,9 +1,12 @@
 """`run`: a command says in functions how its input is divided, written and joined, and this runs them."""
+# ruff: noqa: D102 - methods of `Job`, which explains them
 
 import glob
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
+
+from typing_extensions import Unpack
 
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.run.job import RunOptions, UnitJob
@@ -11,7 +14,7 @@ from prepcli.engine.run.options import run_options
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
 from prepcli.engine.run.unit import Advance
-from prepcli.engine.state.plan import Contents, Plan, UnitT
+from prepcli.engine.state.plan import AnyPlan, Contents, Plan, UnitT
 from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.work_folder import note_unused
 from prepcli.engine.state.workspace import FileWorkspace, Workspace, real_file
@@ -77,35 +80,59 @@ def _nothing(*_: object) -> dict[str, Any]:
     return {}
 
 
-class _Functions(UnitJob[UnitT, Contents]):
-    """A job of functions; for the arguments see `run`."""
+class Hooks(TypedDict, total=False):
+    """Further functions and properties of a run, each with a default that most commands keep.
+
+    Attributes:
+        reads_audio_files: whether many missing audio files show that a folder is not mounted; by default True.
+        input_files: files that the command reads, besides those of the plan, and must not replace.
+        files_of_records: input files besides those, such as the audio of all records; asked for only before files of an
+            earlier run are removed.
+        prepare: prepares for the units, perhaps several times; called in the main process if there are units to make.
+        check_done: checks that the missing units can be added to the finished ones; raises `UsageError`.
+        made_of: the possible names of index files of a published file, which are removed together with it.
+        rejects_in_order: see `prepcli.engine.run.job.Job`.
+        telemetry: names of details that are figures about the run.
+        adding: how to add the input to an output of another input, in words for a message; empty if impossible.
+    """
+
+    reads_audio_files: bool
+    input_files: Sequence[str | AnyPath]
+    files_of_records: Callable[[AnyPlan], Iterable[str | AnyPath]]
+    prepare: Callable[[], object]
+    check_done: Callable[[Sequence[Any], Workspace], object]
+    made_of: Callable[[OutputFiles, str], Iterable[str]]
+    rejects_in_order: bool
+    telemetry: Collection[str]
+    adding: str
+
+
+class FunctionJob(UnitJob[UnitT, Contents]):
+    """The job that `run` does; for the arguments see there. A job with a model extends it."""
 
     def __init__(
         self,
         output: Output,
-        divide: Planning[UnitT, Contents],
+        plan: Planning[UnitT, Contents],
         write: Write[Contents, UnitT],
-        join: Finish[UnitT, Contents] = _nothing,
+        finish: Finish[UnitT, Contents] = _nothing,
         settings: Settings[UnitT, Contents] = None,
-        *,
-        input_files: Sequence[str | AnyPath] = (),
-        prepare: Callable[[], object] = _nothing,
-        check_done: Callable[[Sequence[UnitT], Workspace], object] = _nothing,
-        made_of: Callable[[OutputFiles, str], Iterable[str]] = _nothing,
-        adding: str = "",
+        **hooks: Unpack[Hooks],
     ) -> None:
-        self._call, self._divide, self._write, self._join = current_call(), divide, write, join
-        self._settings, self._output, self._input_files = settings, output, input_files
-        self._prepare, self._check_done, self._made_of = prepare, check_done, made_of
-        self.adding = adding
+        self._call, self._output, self._hooks = current_call(), output, hooks
+        self._plan, self._write, self._finish, self._settings = plan, write, finish, settings
         self.defaults = shown_defaults(type(self._call.options))
+        self.reads_audio_files = hooks.get("reads_audio_files", True)
+        self.rejects_in_order = hooks.get("rejects_in_order", False)
+        self.telemetry = hooks.get("telemetry", ())
+        self.adding = hooks.get("adding", "")
 
     @property
     def command(self) -> str:
         return self._call.command
 
     def plan(self, workspace: Workspace) -> Plan[UnitT, Contents]:
-        return self._divide(workspace)
+        return self._plan(workspace)
 
     def settings(self, plan: Plan[UnitT, Contents]) -> dict[str, Any]:
         if self._settings is None:
@@ -113,10 +140,13 @@ class _Functions(UnitJob[UnitT, Contents]):
         return dict(self._settings(plan) if callable(self._settings) else self._settings)
 
     def output_patterns(self, plan: Plan[UnitT, Contents]) -> Sequence[str]:
-        return self._output.patterns
+        return self._output.patterns  # a plan may have narrowed them
 
     def input_files(self, plan: Plan[UnitT, Contents]) -> Iterable[str | AnyPath]:
-        return [*super().input_files(plan), *self._input_files]
+        return [*super().input_files(plan), *self._hooks.get("input_files", ())]
+
+    def files_of_records(self, plan: Plan[UnitT, Contents]) -> Iterable[str | AnyPath]:
+        return self._hooks.get("files_of_records", _nothing)(plan)
 
     def missing_sample(self, plan: Plan[UnitT, Contents]) -> str | None:
         return plan.missing_sample() if self.reads_audio_files else None
@@ -125,24 +155,20 @@ class _Functions(UnitJob[UnitT, Contents]):
         return plan.reject_lines()
 
     def prepare(self) -> None:
-        self._prepare()
+        self._hooks.get("prepare", _nothing)()
 
     def check_done(self, done: Sequence[UnitT], workspace: Workspace) -> None:
-        self._check_done(done, workspace)
+        self._hooks.get("check_done", _nothing)(done, workspace)
 
     def made_of(self, found: OutputFiles, name: str) -> Iterable[str]:
-        return self._made_of(found, name)
+        return self._hooks.get("made_of", _nothing)(found, name)
 
     def process(self, plan: Plan[UnitT, Contents], unit: UnitT, writer: UnitWriter, advance: Advance) -> None:
         writer.advance = advance
         self._write(plan.contents, unit, writer)
 
     def finish(self, plan: Plan[UnitT, Contents], markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        return dict(self._join(plan, markers, writer))
-
-
-FunctionJob = _Functions
-"""The job that `run` does; a job with a model extends it."""
+        return dict(self._finish(plan, markers, writer))
 
 
 def run(
@@ -152,12 +178,7 @@ def run(
     finish: Finish[UnitT, Contents] = _nothing,
     *,
     settings: Settings[UnitT, Contents] = None,
-    reads_audio_files: bool = True,
-    input_files: Sequence[str | AnyPath] = (),
-    prepare: Callable[[], object] = _nothing,
-    check_done: Callable[[Sequence[UnitT], Workspace], object] = _nothing,
-    made_of: Callable[[OutputFiles, str], Iterable[str]] = _nothing,
-    adding: str = "",
+    **hooks: Unpack[Hooks],
 ) -> Report:
     """Do this rank's share of the units in worker processes; commit if all units are done, by any rank.
 
@@ -171,29 +192,11 @@ def run(
         finish: called by the rank that finds all units done.
         settings: everything that shapes the output, as JSON values, or a function of the plan that returns it; by
             default the options of the command that do (`prepcli.interface.options.settings_of`).
-        reads_audio_files: whether many missing audio files show that a folder is not mounted.
-        input_files: files that the command reads, besides those of the plan, and must not replace.
-        prepare: called if there is work, before the worker processes are forked (`prepcli.engine.run.job.Job.prepare`).
-        check_done: checks that the missing units can be added to the finished ones, or raises `UsageError`.
-        made_of: the possible names of index files of a published file, which are removed together with it.
-        adding: how to add the input to an output of another input, in words for a message; empty if impossible.
+        hooks: see `Hooks`.
 
     Raises:
         UsageError: the inputs or the options are wrong, or OUT belongs to another run or has files of others.
         TooManyRejectsError: more records were rejected than `--max-rejects` allows.
         IncompleteError: the run was interrupted, or a worker was killed.
     """
-    job = FunctionJob(
-        output,
-        plan,
-        write,
-        finish,
-        settings,
-        input_files=input_files,
-        prepare=prepare,
-        check_done=check_done,
-        made_of=made_of,
-        adding=adding,
-    )
-    job.reads_audio_files = reads_audio_files
-    return run_job(job, output.workspace, output.engine)
+    return run_job(FunctionJob(output, plan, write, finish, settings, **hooks), output.workspace, output.engine)

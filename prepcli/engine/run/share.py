@@ -9,7 +9,14 @@ import msgspec
 
 from prepcli.engine.publishing.publish import Marker, read_marker
 from prepcli.engine.publishing.rejects import Budget
-from prepcli.engine.ranks.progress import RankProgress, Reporter, SharedCounter, new_progress, progress_file
+from prepcli.engine.ranks.progress import (
+    RankProgress,
+    Reporter,
+    SharedCounter,
+    new_progress,
+    progress_file,
+    remove_stale_tmp,
+)
 from prepcli.engine.run.crashes import survive_crashes
 from prepcli.engine.state.plan import Unit
 from prepcli.errors import PrepcliError, RejectReason, option, same_command
@@ -134,8 +141,10 @@ class _Lookout:
     def watching(self, units: Sequence[Unit]) -> Iterator[None]:
         """The context of the work for `units`."""
         self._units, self._since = units, None
-        with contextlib.suppress(_DoneByOthersError):
+        try:
             yield
+        except _DoneByOthersError:
+            remove_stale_tmp(self._run.workspace)  # of our workers, which have ended
         self._units = ()
 
     def look(self) -> None:

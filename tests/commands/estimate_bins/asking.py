@@ -1,19 +1,27 @@
-"""The bins of data in two dimensions, and of texts, as functions of the data and the tokenizers."""
+"""The bins of data by duration, in two dimensions, and of texts, as functions of the data and the tokenizers."""
 
 from typing import Any
 
-from prepcli.commands.estimate_bins.options import EstimateBins2d, EstimateTokenBins
-from prepcli.commands.estimate_bins.tokens import TokenBinsReport, bins_of_tokens
-from prepcli.commands.estimate_bins.two_d import Bins2dReport, bins_in_two_dimensions
+from prepcli.commands.estimate_bins.command import estimate_bins, estimate_bins_2d, estimate_token_bins
+from prepcli.commands.estimate_bins.durations import BinsReport
+from prepcli.commands.estimate_bins.tokens import TokenBinsReport
+from prepcli.commands.estimate_bins.two_d import Bins2dReport
 from prepcli.tokenizers.counting import TokenizerSpec
+
+ANY_NUMBER = 1e9
+"""Rejects do not end the command."""
+
+
+def bins_1d(data: object, **options: Any) -> BinsReport:
+    return estimate_bins(str(data), max_rejects=ANY_NUMBER, **options)
 
 
 def bins_2d(data: object, spec: TokenizerSpec, **options: Any) -> Bins2dReport:
-    return bins_in_two_dimensions(EstimateBins2d(data=str(data), **_named(spec), **options))
+    return estimate_bins_2d(str(data), max_rejects=ANY_NUMBER, **_named(spec), **options)
 
 
 def token_bins(data: object, spec: TokenizerSpec, **options: Any) -> TokenBinsReport:
-    return bins_of_tokens(EstimateTokenBins(data=str(data), **_named(spec), **options))
+    return estimate_token_bins(str(data), max_rejects=ANY_NUMBER, **_named(spec), **options)
 
 
 def _named(spec: TokenizerSpec) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from prepcli.planning.cut_points import duration_bins
+from tests.commands.estimate_bins.asking import bins_1d
 from tests.conftest import MINI_CORPUS, write_lines
 from tests.support.running import prepcli, prepcli_without
 
@@ -143,14 +144,12 @@ def test_the_plot(manifest: Path) -> None:
 
 
 def test_the_plot_without_matplotlib(manifest: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from prepcli.commands.estimate_bins.command import plot_bins
-    from prepcli.commands.estimate_bins.durations import bins_of_durations
-    from prepcli.commands.estimate_bins.options import EstimateBins
+    from prepcli.commands.estimate_bins.plots import plot_bins
     from prepcli.errors import UsageError
 
     monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)
     with pytest.raises(UsageError, match=r"pip install 'prepcli\[plot\]'"):
-        plot_bins(bins_of_durations(EstimateBins(data=str(manifest), num_buckets=8)), Path("x.png"))
+        plot_bins(bins_1d(manifest, num_buckets=8), Path("x.png"))
 
 
 def test_neither_torch_nor_lhotse_nor_nemo_is_imported(manifest: Path) -> None:

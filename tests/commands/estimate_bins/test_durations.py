@@ -6,11 +6,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from prepcli.commands.estimate_bins.durations import bins_of_durations
-from prepcli.commands.estimate_bins.options import EstimateBins
 from prepcli.commands.estimate_bins.padding import padding
 from prepcli.errors import UsageError
 from prepcli.planning.cut_points import duration_bins
+from tests.commands.estimate_bins.asking import bins_1d
 
 Floats = npt.NDArray[np.float64]
 
@@ -99,7 +98,7 @@ def test_the_report(tmp_path: Path) -> None:
     durations = [rng.uniform(1, 20) for _ in range(1000)]
     path = write(tmp_path / "m.json", durations)
     path.write_bytes(path.read_bytes() + b'{"_skipme": true}\n{"audio_filepath": "x", "duration": -1}\nbroken\n')
-    report = bins_of_durations(EstimateBins(data=str(path), num_buckets=10, min_duration=2, max_duration=15))
+    report = bins_1d(path, num_buckets=10, min_duration=2, max_duration=15)
     used = np.sort([d for d in durations if 2 <= d <= 15])
     assert report.bucket_duration_bins == [round(edge, 5) for edge in by_the_book(used, 10)]
     assert (report.num_examples, report.num_discarded) == (len(used), 1000 - len(used))
@@ -120,18 +119,18 @@ def test_the_report(tmp_path: Path) -> None:
 
 def test_the_longest_example_is_not_longer_than_the_printed_maximum(tmp_path: Path) -> None:
     path = write(tmp_path / "m.json", [1.0, 2.000001])
-    assert bins_of_durations(EstimateBins(data=str(path), num_buckets=2)).max_duration == 2.00001
+    assert bins_1d(path, num_buckets=2).max_duration == 2.00001
 
 
 def test_limits_are_inclusive(tmp_path: Path) -> None:
     path = write(tmp_path / "m.json", [1.0, 2.0, 3.0, 4.0])
-    report = bins_of_durations(EstimateBins(data=str(path), num_buckets=2, min_duration=2.0, max_duration=3.0))
+    report = bins_1d(path, num_buckets=2, min_duration=2.0, max_duration=3.0)
     assert (report.num_examples, report.num_discarded) == (2, 2)
 
 
 def test_other_numbers_of_buckets_than_there_are_examples_are_left_out(tmp_path: Path) -> None:
     path = write(tmp_path / "m.json", [1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
-    report = bins_of_durations(EstimateBins(data=str(path), num_buckets=2))
+    report = bins_1d(path, num_buckets=2)
     assert list(report.padding_by_num_buckets) == [2, 5]
 
 
@@ -149,7 +148,7 @@ def test_fewer_buckets_than_asked_for_are_explained(
     tmp_path: Path, durations: list[float], asked: int, found: int, filled: int
 ) -> None:
     path = write(tmp_path / "m.json", durations)
-    report = bins_of_durations(EstimateBins(data=str(path), num_buckets=asked))
+    report = bins_1d(path, num_buckets=asked)
     assert report.num_buckets == found == len(report.bucket_duration_bins) + 1
     assert sum(bucket.num_examples > 0 for bucket in report.buckets) == filled
     (note,) = report.notes
@@ -159,17 +158,17 @@ def test_fewer_buckets_than_asked_for_are_explained(
 
 def test_as_many_buckets_as_asked_for_need_no_note(tmp_path: Path) -> None:
     path = write(tmp_path / "m.json", np.random.default_rng(0).lognormal(1.5, 0.5, 2000).tolist())
-    report = bins_of_durations(EstimateBins(data=str(path), num_buckets=30))
+    report = bins_1d(path, num_buckets=30)
     assert (report.num_buckets, report.notes) == (30, [])
 
 
 def test_nothing_to_use_says_why(tmp_path: Path) -> None:
     path = write(tmp_path / "m.json", [1.0, 2.0])
     with pytest.raises(UsageError, match=r"no example that can be used .*2 are outside the duration limits"):
-        bins_of_durations(EstimateBins(data=str(path), min_duration=5))
+        bins_1d(path, min_duration=5)
     path.write_text("")
     with pytest.raises(UsageError, match=r"m\.json holds no example that can be used \(it has no lines\)$"):
-        bins_of_durations(EstimateBins(data=str(path)))
+        bins_1d(path)
     path.write_text("{\n")
     with pytest.raises(UsageError, match=r"1 lines are unusable, the first is .*m\.json:1: broken JSON"):
-        bins_of_durations(EstimateBins(data=str(path)))
+        bins_1d(path)

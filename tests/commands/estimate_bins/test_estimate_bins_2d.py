@@ -119,7 +119,7 @@ def test_the_plot(manifest: Path, bpe: Path) -> None:
 
 def test_the_plot_ends_before_what_lies_far_out() -> None:
     pytest.importorskip("matplotlib")
-    from prepcli.commands.estimate_bins.command import draw_nested
+    from prepcli.commands.estimate_bins.plots import draw_nested
     from prepcli.interface.plotting import new_figure
 
     sizes, tokens = np.linspace(1, 10, 1000), np.linspace(0, 50, 1000)

@@ -108,7 +108,7 @@ def test_plain_texts_are_all_output(folder: Path, bpe: Path) -> None:
     assert report.num_rejected == 1
     assert f"source.txt:{len(TEXTS) + 2}: the text has a lone surrogate" in str(report.first_rejected)
     for options in ({"measure_total_length": False}, {"sub_buckets": 2}):
-        with pytest.raises(UsageError, match=r"plain texts .* are all output; estimate without --sub-buckets and"):
+        with pytest.raises(UsageError, match=r"plain texts .* are all output; estimate without sub_buckets and"):
             estimate(folder, bpe, cfg, **options)
 
 
@@ -169,7 +169,7 @@ def test_weights_languages_and_endless_data(folder: Path, bpe: Path) -> None:
     ).replace("@", f"{folder}/")
     (folder / "cfg.yaml").write_text(cfg)
     spec = TokenizerSpec((str(bpe), str(char)), ("en", "de"))
-    with pytest.raises(UsageError, match=r"force_finite: false.*--num-examples"):
+    with pytest.raises(UsageError, match=r"force_finite: false.*num_examples"):
         token_bins(folder / "cfg.yaml", spec)
     report = token_bins(folder / "cfg.yaml", spec, num_examples=60, num_buckets=2)
     assert report.num_input_tokens == 30 * count(bpe, "Added.") + 30 * count(char, "Nobody.")

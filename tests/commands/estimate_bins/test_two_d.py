@@ -149,7 +149,7 @@ def test_weights_and_endless_data(tmp_path: Path, bpe: Path) -> None:
 
     assert tokens("finite.yaml", 100) == 10 * each  # used up
     assert tokens("endless.yaml", 100) == 50 * each  # read again and again
-    with pytest.raises(UsageError, match=r"force_finite: false.*say how many .*--num-examples \(-n\)"):
+    with pytest.raises(UsageError, match=r"force_finite: false.*say how many .*num_examples \(-n\)"):
         tokens("endless.yaml", -1)
 
 
@@ -184,7 +184,7 @@ def test_wrong_use(tmp_path: Path, bpe: Path, options: dict[str, Any], words: st
 def test_a_prompt_without_nemo_names_the_extra(tmp_path: Path, bpe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "nemo.collections.common.data", None)
     path = write_lines(tmp_path / "m.json", records(9))
-    with pytest.raises(UsageError, match=r"--prompt-format canary needs NeMo: pip install 'prepcli\[nemo\]'"):
+    with pytest.raises(UsageError, match=r"prompt_format='canary' needs NeMo: pip install 'prepcli\[nemo\]'"):
         bins_2d(path, spec(bpe, prompt_format="canary"))
-    with pytest.raises(UsageError, match="--prompt must be a list of turns"):
+    with pytest.raises(UsageError, match="prompt must be a list of turns"):
         bins_2d(path, spec(bpe, prompt_format="canary", prompt="nonsense"))

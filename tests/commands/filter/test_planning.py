@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from prepcli.commands.filter.options import Filter
-from prepcli.commands.filter.planning import Planning
+from prepcli.commands.filter.planning import Planning, Wanted
+from prepcli.commands.filter.rules import rules_of
 from prepcli.engine.state.workspace import FileWorkspace
 from prepcli.errors import UsageError
 from prepcli.jobs.selection import SelectionPlan
@@ -22,17 +22,20 @@ Plan = Callable[..., SelectionPlan]
 def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
     monkeypatch.setattr(scan, "RANGE_BYTES", 200)
 
-    def planned(values: list[Any], **options: Any) -> SelectionPlan:
+    def planned(
+        values: list[Any], keep: tuple[str, ...] = (), drop: tuple[str, ...] = (), **wanted: Any
+    ) -> SelectionPlan:
         lines = [{"audio_filepath": f"{n}.wav", "duration": 1.0, "x": value} for n, value in enumerate(values)]
         manifest = write_lines(tmp_path / "m.json", lines)
         out = tmp_path / "out.json"
-        return Planning([str(manifest)], Filter(manifest="", **options), tmp_path, FileWorkspace(out), 1).plan()
+        asked = Wanted(rules=rules_of((), keep, drop), **wanted)
+        return Planning([str(manifest)], asked, tmp_path, FileWorkspace(out), 1).plan()
 
     return planned
 
 
 def test_bits_are_in_the_order_of_the_rules(plan: Plan) -> None:
-    found = plan([1, 5, 5, 2, 2, 3], keep=("x >= 2",), drop=("x == 3",), unique="x", sample=1)
+    found = plan([1, 5, 5, 2, 2, 3], keep=("x >= 2",), drop=("x == 3",), unique=("x",), sample=1)
     codes = found.contents.verdicts.tolist()
     assert [code & 0b111 for code in codes] == [0b001, 0, 0b100, 0, 0b100, 0b010]
     assert sum(code == 0 for code in codes) == 1
@@ -64,7 +67,7 @@ def test_fields_of_score_are_named(plan: Plan) -> None:
 
 
 def test_all_problems_are_kept_when_parts_wait(tmp_path: Path, plan: Plan) -> None:
-    found = plan([1, "a", 2, 1], keep=("x >= 1",), unique="x")
+    found = plan([1, "a", 2, 1], keep=("x >= 1",), unique=("x",))
     assert [(one.line, one.reason.value) for one in found.contents.problems] == [(2, "bad_field")]
     assert (found.records_in, found.contents.verdicts.tolist()) == (4, [0, 0, 0b10])
 

@@ -1,29 +1,28 @@
 """The columns that a range gives for the rules of a call."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from prepcli.commands.filter.options import Filter
 from prepcli.commands.filter.presets import PRESETS
 from prepcli.commands.filter.rules import Collected, RuleCollector, rules_of, unique_fields
 from prepcli.errors import RecordRejected
 
 
-def collected(options: Filter, *records: dict[str, Any]) -> Collected:
-    collector = RuleCollector(rules_of(options), unique_fields(options))
+def collected(collector: RuleCollector, *records: dict[str, Any]) -> Collected:
     for some in (records[:1], records[1:]):
         collector.add([[record.get(name) for record in some] for name in collector.fields])
     return collector.result()
 
 
-def options(**more: Any) -> Filter:
-    return Filter(manifest="m.json", out=Path("out.json"), **more)
+def collector_of(
+    preset: tuple[str, ...] = (), keep: tuple[str, ...] = (), drop: tuple[str, ...] = (), unique: str | None = None
+) -> RuleCollector:
+    return RuleCollector(rules_of(preset, keep, drop), unique_fields(unique))
 
 
 def test_each_rule_has_a_bit() -> None:
-    rules = options(preset=("mls-pt",), keep=("n > 1",), drop=("lang == 'en'",))
+    rules = collector_of(preset=("mls-pt",), keep=("n > 1",), drop=("lang == 'en'",))
     records = [
         {"duration": 1.0, "text": "ab", "n": n, "lang": lang} for n, lang in ((1, "en"), (2, "en"), (None, None))
     ]
@@ -33,14 +32,14 @@ def test_each_rule_has_a_bit() -> None:
 
 
 def test_names_of_groups_are_numbered_in_each_range() -> None:
-    found = collected(options(), *({"lang": lang, "speaker": [1]} for lang in ("de", None, "en", "de")))
+    found = collected(collector_of(), *({"lang": lang, "speaker": [1]} for lang in ("de", None, "en", "de")))
     languages = [found.groups[0][number] if number >= 0 else None for number in found.group_of[0].tolist()]
     assert languages == ["de", None, "en", "de"]
     assert found.groups[1] == ["[1]"]
 
 
 def test_records_without_the_fields_have_no_key() -> None:
-    found = collected(options(unique="a,b"), {"a": 1}, {"a": 1, "b": None}, {"a": "1"}, {}, {"a": 1, "b": 2})
+    found = collected(collector_of(unique="a,b"), {"a": 1}, {"a": 1, "b": None}, {"a": "1"}, {}, {"a": 1, "b": 2})
     keys = found.unique.tolist()
     assert keys[0] == keys[1]
     assert keys[3] == 0
@@ -48,7 +47,7 @@ def test_records_without_the_fields_have_no_key() -> None:
 
 
 def test_a_record_that_cannot_be_used_adds_nothing() -> None:
-    collector = RuleCollector(rules_of(options(keep=("n > 1",))))
+    collector = collector_of(keep=("n > 1",))
     with pytest.raises(RecordRejected, match="n is"):
         collector.add([["a", 2] if name == "n" else [None, None] for name in collector.fields])
     assert len(collector.result().drops) == 0
@@ -56,4 +55,4 @@ def test_a_record_that_cannot_be_used_adds_nothing() -> None:
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_presets_are_expressions(name: str) -> None:
-    assert len(rules_of(options(preset=(name,)))) == len(PRESETS[name].keep)
+    assert len(rules_of((name,), (), ())) == len(PRESETS[name].keep)

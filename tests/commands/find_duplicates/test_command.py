@@ -7,8 +7,8 @@ import pytest
 import soundfile
 from numpy.typing import NDArray
 
+from prepcli.commands.find_duplicates import command
 from prepcli.commands.find_duplicates import groups as groups_module
-from prepcli.commands.find_duplicates import job
 from tests.conftest import Lines, read_lines, write_lines
 from tests.support.running import prepcli
 
@@ -21,7 +21,7 @@ def noise(seed: int, seconds: float = 0.5) -> NDArray[np.int16]:
 
 @pytest.fixture
 def audio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(job, "_UNIT_SIZE", 3)
+    monkeypatch.setattr(command, "_UNIT_SIZE", 3)
     soundfile.write(tmp_path / "a.wav", noise(0), RATE)
     soundfile.write(tmp_path / "a.flac", noise(0), RATE)
     soundfile.write(tmp_path / "float.wav", (noise(0) / 32768).astype(np.float32), RATE, subtype="FLOAT")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from prepcli.audio.fingerprint import Words
 from prepcli.audio.resample import resample
 from prepcli.audio.segments import Segment, decode
-from prepcli.commands.find_duplicates import job
+from prepcli.commands.find_duplicates import command, keys
 from prepcli.commands.find_duplicates.near import LONG_WORDS, MIN_WORDS, SHORT_WORDS, Fingerprints
 from tests.conftest import MINI_CORPUS, Lines, read_lines, write_lines
 from tests.support.running import prepcli
@@ -164,14 +164,14 @@ def test_parts_of_a_long_recording(tmp_path: Path) -> None:
 
 def test_ranks_and_one_decoding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same bytes for three ranks; a record that cannot be read has no words and hides no other."""
-    monkeypatch.setattr(job, "_UNIT_SIZE", 3)
+    monkeypatch.setattr(command, "_UNIT_SIZE", 3)
     decoded: list[Segment] = []
 
     def counted(segment: Segment) -> NDArray[Any]:
         decoded.append(segment)
         return decode(segment)
 
-    monkeypatch.setattr(job, "decode", counted)
+    monkeypatch.setattr(keys, "decode", counted)
     (tmp_path / "bad.wav").write_bytes(b"RIFF")
     lines: Lines = []
     for seed in (0, 1, 0, 2, 1, 0, 3, 3):

@@ -11,7 +11,7 @@ import soundfile
 from numpy.typing import NDArray
 
 from prepcli.audio.segments import Segment, decode
-from prepcli.commands.find_duplicates import job
+from prepcli.commands.find_duplicates import command, keys
 from prepcli.commands.find_duplicates.twins import by_duration
 from prepcli.jobs.records import Records
 from prepcli.planning.arrays import Scratch
@@ -30,7 +30,7 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(Path(segment.name).name)
         return decode(segment)
 
-    monkeypatch.setattr(job, "decode", counted)
+    monkeypatch.setattr(keys, "decode", counted)
     return names
 
 
@@ -91,7 +91,7 @@ def test_segments_of_equal_files_are_told_apart(train: Path, decoded: list[str])
 
 def test_copies_come_in_one_unit(train: Path, decoded: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Records of equal duration follow each other; the result is that of the order of the input, also with ranks."""
-    monkeypatch.setattr(job, "_UNIT_SIZE", 2)
+    monkeypatch.setattr(command, "_UNIT_SIZE", 2)
     some: Lines = []
     for number, name in enumerate([*NAMES, *(f"copies/0{name}" for name in NAMES)]):
         some.append({"audio_filepath": name, "duration": 2.0 + number % 4 / 1000})

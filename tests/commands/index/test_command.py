@@ -77,8 +77,6 @@ def test_ranks_share_the_files(sets: Path, tmp_path: Path) -> None:
     counts = [index(out, "--rank", rank, "--world-size", 4, "--json").json["written"] for rank in range(4)]
     assert counts == [2, 2, 1, 1]
     assert indexes_in(out) == indexes_in(sets / "tarred")
-    refused = index(out, "--rank", 0, "--world-size", 2, "--pack", tmp_path / "x.idxpack")
-    assert (refused.code, "--pack takes the indexes of all ranks" in refused.error_line) == (2, True)
 
 
 def test_a_shar_set_with_indexes(sets: Path, tmp_path: Path) -> None:
@@ -233,7 +231,6 @@ def test_drafts_of_killed_processes_go(tmp_path: Path) -> None:
         (["x", "--check", "--overwrite"], "--overwrite has no effect with --check: leave one of them out"),
         (["x", "--rebase", "--index-beside"], "--index-beside has no effect with --rebase"),
         (["x", "--indexes-root", "d", "--index-beside"], "name two places"),
-        (["x", "--pack", "x.bin"], "must end in .idxpack"),
     ],
 )
 def test_options_that_exclude_each_other(options: list[str], message: str) -> None:

@@ -1,6 +1,5 @@
 """The judge of indexes: lhotse 2 makes the same, and reads by them what lhotse 1 reads in sequence."""
 
-import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -12,7 +11,6 @@ from prepcli.formats.indexes import make_index
 from tests.conftest import MINI_CORPUS, make_set
 from tests.formats.test_indexes import NAMES, make_tar
 from tests.support.lhotse2 import with_lhotse2
-from tests.support.running import prepcli
 
 pytestmark = [pytest.mark.slow, pytest.mark.torch]
 
@@ -44,40 +42,7 @@ again = CutSet.from_shar(fields=fields, indexed=True, indexes_root=root)
 again.load_state_dict(state)
 rest = [described(cut) for cut in again]
 assert sorted(str(path) for path in folder.rglob("*")) == before
-found = {"read": [all_cuts, drawn, first, rest], "indexes": indexes}
-"""
-PACKS = """
-import yaml
-from prepcli import index
-from lhotse.index_pack import IndexPack, index_pack_collection_key
-report = index(str(folder / "tarred"), pack=str(folder / "tarred.idxpack"))
-assert report.problems == [], report
-entry = yaml.safe_load((folder / "tarred.yaml").read_text())["input_cfg"][0]
-manifest, tars = entry["manifest_filepath"], entry["tarred_audio_filepaths"]
-def content(at):
-    data = Path(at.path).read_bytes()[at.start:at.end]
-    return hashlib.sha256(data).hexdigest()
-with IndexPack(folder / "tarred.idxpack") as pack:
-    lines = pack.collection(index_pack_collection_key("manifest", "jsonl", manifest))
-    members = pack.collection(index_pack_collection_key("tar", "nemo_tar", tars))
-    spec = {"manifest": manifest, "tar": tars, "normalization": "nemo-audio-member-v1"}
-    routes = pack.collection(
-        index_pack_collection_key("native_tar_route", "nemo_manifest_row_to_tar_ordinal_v1", spec)
-    )
-    found["lines"] = [content(lines.locate(n)) for n in range(len(lines))]
-    found["members"] = len(members)
-    found["routes"] = [routes.value(n) for n in range(len(routes))]
-for shar in ("shar", "flat"):
-    report = index(str(folder / shar), pack=str(folder / f"{shar}.idxpack"))
-    assert "NeMo's loader refuses" in report.notes[0], report
-    fields = yaml.safe_load((folder / f"{shar}.yaml").read_text())["input_cfg"][0]["shar_path"]
-    with IndexPack(folder / f"{shar}.idxpack") as pack:
-        found[shar] = {
-            name: len(pack.collection(index_pack_collection_key(name, "jsonl" if name == "cuts" else "shar_tar", spec)))
-            for name, spec in fields.items()
-        }
-from lhotse.packed_lazy import LazyPackedManifestIterator
-print(json.dumps(found))
+print(json.dumps({"read": [all_cuts, drawn, first, rest], "indexes": indexes}))
 """
 
 
@@ -100,7 +65,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
     shutil.copy(folder / "shar/target_audio/recording.000001.tar", files / "ours.tar")
     for number, text in enumerate((b"", b"{}\n{}\n", b'{"a": 1}\n\n{}')):
         (files / f"{number}.jsonl").write_bytes(text)
-    return folder, with_lhotse2(READ + PACKS, folder, json.dumps(fields_of(folder / "shar")), folder / "shar/index")
+    return folder, with_lhotse2(READ, folder, json.dumps(fields_of(folder / "shar")), folder / "shar/index")
 
 
 def fields_of(out: Path) -> dict[str, list[str]]:
@@ -130,22 +95,3 @@ def test_the_same_cuts_as_lhotse_1_in_the_same_order(found: tuple[Path, Any]) ->
     assert drawn == {str(n): cuts[n] for n in (47, 0, 20, 33)}
     assert first == cuts[:19]
     assert rest == cuts[19:]
-
-
-def test_packs(found: tuple[Path, Any]) -> None:
-    """Written by the command where lhotse 2 can be imported, and read by lhotse 2: the bytes of each record."""
-    folder, theirs = found
-    lines = [
-        line
-        for number in range(2)
-        for line in (folder / f"tarred/sharded_manifests/manifest_{number}.json").read_bytes().splitlines(True)
-    ]
-    assert theirs["lines"] == [hashlib.sha256(line).hexdigest() for line in lines]
-    assert (theirs["members"], theirs["routes"]) == (48, [*range(24), *range(24)])
-    assert theirs["shar"] == theirs["flat"] == {"cuts": 48, "target_audio": 48, "context_audio": 48}
-
-
-def test_a_pack_needs_lhotse_2(found: tuple[Path, Any], tmp_path: Path) -> None:
-    done = prepcli("index", found[0] / "tarred", "--pack", tmp_path / "x.idxpack")
-    assert done.code == 2
-    assert "--pack needs lhotse 2" in done.error_line

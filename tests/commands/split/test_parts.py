@@ -2,7 +2,7 @@
 
 import pytest
 
-from prepcli.commands.split.options import Asked, Split
+from prepcli.commands.split.parts import Asked, parts_of
 
 
 @pytest.mark.parametrize(
@@ -22,5 +22,4 @@ from prepcli.commands.split.options import Asked, Split
     ],
 )
 def test_amounts(text: str, unit: str, amount: float) -> None:
-    options = Split(manifest="", out="", part=(text,))  # type: ignore[arg-type]
-    assert options.parts() == [Asked("a", text.strip()[2:], unit, amount)]  # type: ignore[arg-type]
+    assert parts_of([text]) == [Asked("a", text.strip()[2:], unit, amount)]  # type: ignore[arg-type]

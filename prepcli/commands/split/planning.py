@@ -1,34 +1,28 @@
-"""split: divides the records of manifests into parts; the records of a speaker, or of another group, stay together."""
+"""Reads the manifests of `split`, and gives each record the number of its part."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.commands.split.drawing import NO_PART, Groups, draw
-from prepcli.commands.split.options import Split
-from prepcli.commands.split.report import SplitReport
-from prepcli.engine.run.run import run_job
+from prepcli.commands.split.parts import Asked
 from prepcli.engine.state.plan import InputFile
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, UsageError, option
 from prepcli.formats.names import normal_path
+from prepcli.interface.options import PathText
 from prepcli.jobs.duplicate_lines import KeyPairs, pairs_of, read_duplicate_lines, segment_forms
 from prepcli.jobs.held_parts import HeldParts
 from prepcli.jobs.records import hash_segments
 from prepcli.jobs.selection import (
-    SelectionContents,
-    SelectionJob,
     SelectionPlan,
     Selector,
-    Treatment,
     did_you_mean,
-    left_out,
     scratch_folder,
 )
 from prepcli.manifest.columns import key_bytes
@@ -39,14 +33,14 @@ from prepcli.manifest.normal_text import normal_text
 from prepcli.manifest.parts import Columns, Part
 from prepcli.manifest.record import Record
 from prepcli.manifest.scan import Range, lines_of
-from prepcli.manifest.sources import expand_paths
 from prepcli.planning.hashing import Hashes, in_sorted
-from prepcli.storage.input_files import refuse_swapped, state_of
+from prepcli.storage.input_files import state_of
+from prepcli.storage.paths import AnyPath
 
 NONE = "none"
 _DEFAULT = "speaker"
 _KEYS = ("group", "stratum", "text", "segment")
-_LEFT_OUT = ("in no part", "its text is in a smaller part", "a duplicate of it is in a smaller part")
+LEFT_OUT = ("in no part", "its text is in a smaller part", "a duplicate of it is in a smaller part")
 
 
 class KeyCollector:
@@ -89,31 +83,64 @@ def _text(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-class SplitJob(SelectionJob):
-    """Writes a manifest per part. The verdict of a record is the number of its part.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wanted:
+    """The choices of a call of `split`.
 
-    Higher verdicts are reasons to leave the record out (`_LEFT_OUT`).
+    Attributes:
+        parts: the parts.
+        by: the field of groups, or `NONE`; None: speakers, if there are any.
+        balance: the fields of `--balance`, between commas.
+        seed: the seed of the draw.
+        keep_parts: the folder of an earlier split.
+        is_disjoint: whether no text may be in two parts.
+        listed: the file of `--disjoint-listed`.
     """
 
-    command: ClassVar[str] = "split"
+    parts: Sequence[Asked]
+    by: str | None
+    balance: str | None
+    seed: int
+    keep_parts: Path | None
+    is_disjoint: bool
+    listed: Path | None
 
-    def __init__(self, manifests: Sequence[str], options: Split, num_workers: int) -> None:
-        """`manifests` are the files that `options.manifest` names.
+    @property
+    def names(self) -> list[str]:
+        """The name of the file of each part."""
+        return [f"{part.name}.json" for part in self.parts]
+
+
+class Planning:
+    """Reads the manifests, and draws the parts.
+
+    The verdict of a record is the number of its part. Higher verdicts are reasons to leave the record out (`LEFT_OUT`).
+    """
+
+    def __init__(
+        self,
+        manifests: Sequence[str],
+        wanted: Wanted,
+        audio_base_dir: PathText | None,
+        out: AnyPath,
+        num_workers: int,
+    ) -> None:
+        """`out`: the folder of the parts.
 
         Raises:
-            UsageError: an option is wrong.
+            UsageError: `--by` is empty.
         """
-        self.manifests, self.options, self.num_workers = manifests, options, num_workers
-        self.parts = options.parts()
-        self.names = [f"{part.name}.json" for part in self.parts]
-        self._balance = tuple(name.strip() for name in (options.balance or "").split(",") if name.strip())
-        if options.by is not None and not options.by.strip():
+        self._manifests, self._wanted, self._num_workers = manifests, wanted, num_workers
+        self._audio_base_dir, self._out = audio_base_dir, out
+        self._names, self._parts = wanted.names, wanted.parts
+        self._balance = tuple(name.strip() for name in (wanted.balance or "").split(",") if name.strip())
+        if wanted.by is not None and not wanted.by.strip():
             raise UsageError(f"{option('--by')} takes a field, or none")
 
     def plan(self, workspace: Workspace) -> SelectionPlan:
         """Read the manifests, and draw the parts."""
-        selector = Selector(self.manifests, self.options.audio_base_dir, self.options.out)
-        by = self.options.by or _DEFAULT
+        selector = Selector(self._manifests, self._audio_base_dir, self._out)
+        by = self._wanted.by or _DEFAULT
         of_groups = "" if by == NONE else by
         held = HeldParts(scratch_folder(workspace), **dict.fromkeys(_KEYS, np.uint64), duration=np.float64)
         present: set[str] = set()
@@ -125,30 +152,30 @@ class SplitJob(SelectionJob):
             rest = replace(part, collected=None, keys={})
             held.add(source, rest, **columns, segment=segment, duration=part.duration)
 
-        collector = partial(KeyCollector, of_groups, self._balance, self.options.disjoint is not None)
+        collector = partial(KeyCollector, of_groups, self._balance, self._wanted.is_disjoint)
         columns = Columns(keys=(("path", normal_path),), collector=collector)
-        index = selector.read(columns, workspace, self.num_workers, on_part)
+        index = selector.read(columns, workspace, self._num_workers, on_part)
         keys = Keys(**held.arrays())
         notes = self._check_fields(by, keys, present)
         kept = self._kept(selector.all_base_dirs, of_groups, keys, index.first)
         groups, group_of = _grouped(keys, kept, by if keys.has_groups else "record")
         if keys.has_groups and (moved := np.flatnonzero((kept != NO_PART) & (groups.kept[group_of] != kept))).size:
             raise self._in_both(by, int(kept[moved[0]]), int(groups.kept[group_of[moved[0]]]))
-        part_of = draw(groups, self.parts, self.options.seed)[group_of]
-        verdicts = np.where(part_of == NO_PART, len(self.parts), part_of).astype(np.uint8)
-        if self.options.disjoint:
+        part_of = draw(groups, self._parts, self._wanted.seed)[group_of]
+        verdicts = np.where(part_of == NO_PART, len(self._parts), part_of).astype(np.uint8)
+        if self._wanted.is_disjoint:
             texts = np.flatnonzero(keys.text)
-            self._leave_out(verdicts, keys.duration, KeyPairs(texts, keys.text[texts]), len(self.parts) + 1)
-        if (listed := self.options.disjoint_listed) is not None:
+            self._leave_out(verdicts, keys.duration, KeyPairs(texts, keys.text[texts]), len(self._parts) + 1)
+        if (listed := self._wanted.listed) is not None:
             pairs = pairs_of(
                 read_duplicate_lines("--disjoint-listed", listed), selector.all_base_dirs, keys.segment, index.first
             )
-            self._leave_out(verdicts, keys.duration, pairs, len(self.parts) + 2)
+            self._leave_out(verdicts, keys.duration, pairs, len(self._parts) + 2)
         facts = {"parts": self._facts(verdicts, keys, group_of)}
-        if (verdicts == len(self.parts)).any():
+        if (verdicts == len(self._parts)).any():
             notes.append(f"records in no part are left out; {option('--part', 'NAME=rest')} takes them")
         for source, part, here in held.parts(verdicts):
-            selector.add(source, part, here, here < len(self.parts))
+            selector.add(source, part, here, here < len(self._parts))
         plan = selector.plan(index, facts, notes)
         for path in (*self._earlier(), *([] if listed is None else [str(listed)])):
             plan.inputs.append(InputFile(path, content_digest(path), state_of(path), content_digest))
@@ -156,11 +183,11 @@ class SplitJob(SelectionJob):
 
     def _check_fields(self, by: str, keys: "Keys", present: Collection[str]) -> list[str]:
         """Check that the fields of `--by` and `--balance` exist; returns notes on records without a group."""
-        if by != NONE and not keys.has_groups and self.options.by is not None:
-            raise UsageError(f"{option('--by', by)}: no record has this field{did_you_mean(by, self.manifests)}")
+        if by != NONE and not keys.has_groups and self._wanted.by is not None:
+            raise UsageError(f"{option('--by', by)}: no record has this field{did_you_mean(by, self._manifests)}")
         for name in self._balance:
             if name not in present:
-                hint = did_you_mean(name, self.manifests)
+                hint = did_you_mean(name, self._manifests)
                 raise UsageError(f"{option('--balance')}: no record has the field {name}{hint}")
         notes = []
         if not keys.has_groups and by != NONE:
@@ -177,12 +204,12 @@ class SplitJob(SelectionJob):
         Raises:
             UsageError: the folder has none of these files.
         """
-        folder = self.options.keep_parts
+        folder = self._wanted.keep_parts
         if folder is None:
             return []
-        found = [str(folder / name) for name in self.names if (folder / name).is_file()]
+        found = [str(folder / name) for name in self._names if (folder / name).is_file()]
         if not found:
-            raise UsageError(f"{option('--keep-parts', folder)} has none of {', '.join(self.names)}")
+            raise UsageError(f"{option('--keep-parts', folder)} has none of {', '.join(self._names)}")
         return found
 
     def _kept(self, base_dirs: Sequence[str], by: str, keys: "Keys", first: Sequence[int]) -> NDArray[np.int64]:
@@ -203,7 +230,7 @@ class SplitJob(SelectionJob):
         of_name = np.full(len(keys.duration), NO_PART, np.int64)
         of_segment = of_name.copy()
         for path in self._earlier():
-            number = self.names.index(Path(path).name)
+            number = self._names.index(Path(path).name)
             records = self._records_of(path)
             if by and keys.has_groups:
                 named = {_text(decode_value(one.fields[by])) for one in records if by in one.fields}
@@ -227,7 +254,7 @@ class SplitJob(SelectionJob):
             try:
                 usable = read_line(line, cuts=False)
             except RecordRejected as rejected:
-                where = option("--keep-parts", self.options.keep_parts)
+                where = option("--keep-parts", self._wanted.keep_parts)
                 raise UsageError(f"{where}: {path}:{number} cannot be used: {rejected.detail}; repair it") from None
             if usable is not None and usable.record is not None:
                 found.append(usable.record)
@@ -235,8 +262,8 @@ class SplitJob(SelectionJob):
 
     def _in_both(self, by: str, one: int, other: int) -> UsageError:
         return UsageError(
-            f"{option('--keep-parts', self.options.keep_parts)}: a {by} is in {self.names[one]} and in "
-            f"{self.names[other]}, so both cannot be kept; give the {option('--by')} of that split"
+            f"{option('--keep-parts', self._wanted.keep_parts)}: a {by} is in {self._names[one]} and in "
+            f"{self._names[other]}, so both cannot be kept; give the {option('--by')} of that split"
         )
 
     def _leave_out(
@@ -246,35 +273,24 @@ class SplitJob(SelectionJob):
 
         The part with fewer seconds of audio is the smaller one. `pairs`: the numbers of records and their keys.
         """
-        seconds = [float(duration[verdicts == number].sum()) for number in range(len(self.parts))]
+        seconds = [float(duration[verdicts == number].sum()) for number in range(len(self._parts))]
         seen = np.empty(0, np.uint64)
-        for number in sorted(range(len(self.parts)), key=lambda number: seconds[number]):
+        for number in sorted(range(len(self._parts)), key=lambda number: seconds[number]):
             is_here = verdicts[pairs.records] == number
             verdicts[pairs.records[is_here & in_sorted(seen, pairs.keys)]] = verdict
             seen = np.union1d(seen, pairs.keys[verdicts[pairs.records] == number])
 
     def _facts(self, verdicts: NDArray[np.uint8], keys: "Keys", group_of: NDArray[np.int64]) -> list[dict[str, Any]]:
         rows = []
-        names = [*((one.name, one.text) for one in self.parts), *((why, "") for why in _LEFT_OUT)]
+        names = [*((one.name, one.text) for one in self._parts), *((why, "") for why in LEFT_OUT)]
         for number, (name, asked) in enumerate(names):
             here = verdicts == number
-            if number < len(self.parts) or here.any():
+            if number < len(self._parts) or here.any():
                 row: dict[str, Any] = {"part": name, "asked": asked, "records": int(np.count_nonzero(here))}
                 row["hours"] = round(float(keys.duration[here].sum()) / 3600, 4)
                 row["groups"] = len(np.unique(group_of[here]))
                 rows.append(row)
         return rows
-
-    def outcome(self, contents: SelectionContents, verdict: int) -> Treatment:
-        """The treatment of records with this verdict: written to the file of a part, or left out for a reason."""
-        if verdict < len(self.names):
-            return Treatment(verdict)
-        return left_out(_LEFT_OUT[verdict - len(self.names)])
-
-    def facts(self, contents: SelectionContents) -> dict[str, Any]:
-        """The size of each part, and the path of its manifest."""
-        paths = {part.name: self.options.out / name for part, name in zip(self.parts, self.names, strict=True)}
-        return {**paths, "parts": contents.facts["parts"]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,25 +340,3 @@ def _grouped(keys: Keys, kept: NDArray[np.int64], name: str) -> tuple[Groups, ND
     parts[group_of[has_part]] = kept[has_part]
     groups = Groups(found, seconds, np.bincount(group_of, minlength=count), strata, parts, name)
     return groups, group_of
-
-
-def split(options: Split) -> SplitReport:
-    """Divide the records of manifests into parts.
-
-    Returns:
-        The report; `details["parts"]` has the size of each part, `outputs[NAME]` its manifest.
-
-    Raises:
-        UsageError: a part cannot get its size, a field does not exist, or a manifest cannot be read.
-
-    Examples:
-        >>> import prepcli
-        >>> report = prepcli.split("manifest.json", "parts", part=["train=0.8", "test=0.2"])
-        >>> [(one["part"], one["records"], one["groups"]) for one in report.details["parts"]]
-        [('train', 36, 6), ('test', 12, 2)]
-    """
-    engine = options.engine()
-    refuse_swapped(options.manifest, options.out)
-    job = SplitJob(expand_paths(options.manifest), options, engine.num_workers)
-    report = job.dry_run(options.out) if engine.dry_run else run_job(job, Workspace(options.out), engine)
-    return msgspec.convert(report, SplitReport, from_attributes=True)
