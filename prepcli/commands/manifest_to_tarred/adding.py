@@ -41,7 +41,8 @@ def add_to_set(output: Output, source: Source, form: TarForm) -> Report:
     folder = output.path
     assert isinstance(folder, Path)
     recover(Workspace(folder))
-    form, base = _begun(source, folder, form) or _new(source, folder, form)
+    newest = read_existing(folder)
+    form, base = _begun(source, folder, form, newest.version) or _new(source, folder, form, newest)
     workspace = output.workspace = version_workspace(folder, base.version + 1)
     later = f"version_{base.version + 2}"
     if any(commit.part == later for commit in read_ledger(workspace).commits):
@@ -49,10 +50,9 @@ def add_to_set(output: Output, source: Source, form: TarForm) -> Report:
     return make_set(output, source, form, base)
 
 
-def _begun(source: Source, folder: Path, form: TarForm) -> tuple[TarForm, ExistingSet] | None:
+def _begun(source: Source, folder: Path, form: TarForm, newest: int) -> tuple[TarForm, ExistingSet] | None:
     """The options and the base of the newest addition that was this command; None if there is none."""
-    newest = read_existing(folder)
-    for version in range(newest.version, 0, -1):
+    for version in range(newest, 0, -1):
         stored = read_document(version_workspace(folder, version).plan_file, StoredPlan)
         if stored is None:
             continue
@@ -65,8 +65,7 @@ def _begun(source: Source, folder: Path, form: TarForm) -> tuple[TarForm, Existi
     return None
 
 
-def _new(source: Source, folder: Path, form: TarForm) -> tuple[TarForm, ExistingSet]:
-    newest = read_existing(folder)
+def _new(source: Source, folder: Path, form: TarForm, newest: ExistingSet) -> tuple[TarForm, ExistingSet]:
     form = with_own_options(form, newest)
     if not form["allow_duplicates"]:
         _refuse_known(source.manifests, folder, newest.version)

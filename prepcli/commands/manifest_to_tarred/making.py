@@ -44,7 +44,27 @@ def make_set(output: Output, source: Source, form: TarForm, base: ExistingSet | 
         write_shard(contents, unit, writer, form)
 
     def finish(made: TarredPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        return _finish(made, markers, writer, source.manifests, form, base)
+        created = max(path_of(path).stat().st_mtime for path in source.manifests)
+        details: dict[str, Any] = {}
+        bins: dict[str, Any] = {}
+        durations = Growing(writer.folder, np.float64)
+        units: dict[int, list[str]] = {}
+        for unit in made.units:
+            units.setdefault(unit.set_number, []).append(unit.id)
+        for number, tar_set in enumerate(made.contents.layout.sets):
+            paths, bins = merge_set(writer, tar_set, units.get(number, ()), form, base, created, durations)
+            details |= paths
+        if form["buckets_num"] > 1:  # the Lhotse loader mixes the buckets, and makes buckets from the bins
+            bins = bucketing(durations, form)
+        if details:
+            details |= uneven_after_rejects(made.contents.layout, base, markers)
+            if not form["only_manifests"]:  # no loader can read a set without tars
+                details["train_ds"] = write_sections(
+                    writer, "manifest-to-tarred", made.contents.layout, base, markers, details, bins
+                )
+        if num_without := totals(markers)[NO_TEXT]:
+            details[NO_TEXT] = f"{num_without:,} records; a model that learns to write text needs one for each"
+        return details | channels_note(totals(markers)[SEVERAL_CHANNELS], "files")
 
     return run(
         output,
@@ -56,35 +76,3 @@ def make_set(output: Output, source: Source, form: TarForm, base: ExistingSet | 
         made_of=indexes_of,
         adding="" if base is not None else f"To add records to it, give {option('--concat-to')} instead. ",
     )
-
-
-def _finish(
-    plan: TarredPlan,
-    markers: Sequence[Marker],
-    writer: UnitWriter,
-    manifests: Sequence[str],
-    form: TarForm,
-    base: ExistingSet | None,
-) -> dict[str, Any]:
-    """Write the manifest and metadata of each set."""
-    created = max(path_of(path).stat().st_mtime for path in manifests)
-    details: dict[str, Any] = {}
-    bins: dict[str, Any] = {}
-    durations = Growing(writer.folder, np.float64)
-    units: dict[int, list[str]] = {}
-    for unit in plan.units:
-        units.setdefault(unit.set_number, []).append(unit.id)
-    for number, tar_set in enumerate(plan.contents.layout.sets):
-        paths, bins = merge_set(writer, tar_set, units.get(number, ()), form, base, created, durations)
-        details |= paths
-    if form["buckets_num"] > 1:  # the Lhotse loader mixes the buckets, and makes buckets from the bins
-        bins = bucketing(durations, form)
-    if details:
-        details |= uneven_after_rejects(plan.contents.layout, base, markers)
-        if not form["only_manifests"]:  # no loader can read a set without tars
-            details["train_ds"] = write_sections(
-                writer, "manifest-to-tarred", plan.contents.layout, base, markers, details, bins
-            )
-    if num_without := totals(markers)[NO_TEXT]:
-        details[NO_TEXT] = f"{num_without:,} records; a model that learns to write text needs one for each"
-    return details | channels_note(totals(markers)[SEVERAL_CHANNELS], "files")

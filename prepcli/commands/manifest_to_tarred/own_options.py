@@ -49,16 +49,20 @@ def with_own_options(form: TarForm, base: ExistingSet) -> TarForm:
     own = _own_options(base)
     folder = base.manifest.parent
     taken: dict[str, Any] = {}
-    for one in declared(type(current_call().options)):
-        value, theirs = form.get(one.name), own.get(one.name)
+    for choice in declared(type(current_call().options)):
+        value, theirs = form.get(choice.name), own.get(choice.name)
         if theirs is None or value == theirs:
             continue
-        if value is None or value == one.default:
-            taken[one.name] = theirs
-        elif one.name in _ALIKE or theirs != _ORDER.get(one.name, theirs):
-            made = f"with {option(*one.words(theirs))}" if one.words(theirs) else f"without {option(one.long_name)}"
+        if value is None or value == choice.default:
+            taken[choice.name] = theirs
+        elif choice.name in _ALIKE or theirs != _ORDER.get(choice.name, theirs):
+            made = (
+                f"with {option(*choice.words(theirs))}"
+                if choice.words(theirs)
+                else f"without {option(choice.long_name)}"
+            )
             raise UsageError(
-                f"{folder} was made {made}, and now {option(*one.words(value))} is given: leave it out, so that all "
+                f"{folder} was made {made}, and now {option(*choice.words(value))} is given: leave it out, so that all "
                 "shards are alike, or make another set"
             )
     if form["num_shards"] is None and form["shard_size"] is None and form["shard_hours"] is None:
@@ -79,14 +83,14 @@ def _own_options(base: ExistingSet) -> dict[str, Any]:
     """
     known = base.dataset_config | base.own_config
     known |= {"shard_manifests": base.has_shard_manifests, "index": base.has_indexes, "only_manifests": False}
-    found: dict[str, Any] = {}
-    for one in declared(type(current_call().options)):
-        if one.name in (*_ALIKE, *_ORDER, _OF_VERSION):
+    values: dict[str, Any] = {}
+    for choice in declared(type(current_call().options)):
+        if choice.name in (*_ALIKE, *_ORDER, _OF_VERSION):
             try:
-                found[one.name] = msgspec.convert(known.get(one.name), one.type | None)
+                values[choice.name] = msgspec.convert(known.get(choice.name), choice.type | None)
             except msgspec.ValidationError as error:
                 file = base.manifest.with_name(metadata_name(base.version))
-                raise UsageError(f"{file} has an option that prepcli cannot follow, {one.name}: {error}") from None
-    if not found["shuffle"]:
-        found["shuffle_seed"] = None  # the seed of other programs may be there all the same
-    return found
+                raise UsageError(f"{file} has an option that prepcli cannot follow, {choice.name}: {error}") from None
+    if not values["shuffle"]:
+        values["shuffle_seed"] = None  # the seed of other programs may be there all the same
+    return values

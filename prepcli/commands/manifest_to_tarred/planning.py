@@ -219,10 +219,10 @@ def _layout(
 
 def _units(layout: TarredLayout, base: ExistingSet | None) -> Iterator[TarShard]:
     first = base.num_shards if base else 0
-    for set_number, one in enumerate(layout.sets):
-        name = f"{one.folder.replace('/', '-')}shard"
+    for set_number, tar_set in enumerate(layout.sets):
+        name = f"{tar_set.folder.replace('/', '-')}shard"
         make = partial(TarShard, set_number=set_number)
-        yield from units_of(name, one.bounds.tolist(), one.seconds.tolist(), first=first, make=make)
+        yield from units_of(name, tar_set.bounds.tolist(), tar_set.seconds.tolist(), first=first, make=make)
 
 
 def _notes(records: Records, layout: TarredLayout, form: TarForm, base: ExistingSet | None) -> list[str]:

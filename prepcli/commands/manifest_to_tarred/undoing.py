@@ -65,7 +65,8 @@ def undo_concat(manifest: str | None, folder: AnyPath | None, engine: RunOptions
         raise UsageError(f"{option('--undo-concat')} needs the folder of a set: give {option('--concat-to')} DIR")
     left = recover(Workspace(folder))
     commits = read_ledger(Workspace(folder)).commits
-    undone = [version_of(Path(commit.part)) for commit in left if commit.part not in {one.part for one in commits}]
+    known = {commit.part for commit in commits}
+    undone = [version_of(Path(commit.part)) for commit in left if commit.part not in known]
     if undone:  # by a call that was interrupted: this is the same call again
         base = read_existing(folder, undone[0] - 1)
         return _report_of_removal(folder, base, f"version {undone[0]}, as an interrupted call had begun")
