@@ -127,7 +127,7 @@ TASKS: dict[str, tuple[Command, ...]] = {
         ),
     ),
     "Prepare training data from manifests": (
-        _command("manifest-to-tarred", "Make tar shards with manifests, for NeMo", module="command"),
+        _command("manifest-to-tarred", "Make tar shards with manifests, for NeMo", module="command", is_typed=True),
         _command("manifest-to-shar", "Make a Lhotse Shar set, for NeMo and lhotse", module="command", is_typed=True),
         _command(
             "manifest-to-wenet",
