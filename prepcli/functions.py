@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from prepcli.commands.exports.mels.command import manifest_to_mels as manifest_to_mels
     from prepcli.commands.exports.parquet.command import manifest_to_parquet as manifest_to_parquet
     from prepcli.commands.exports.wenet.command import manifest_to_wenet as manifest_to_wenet
+    from prepcli.commands.extend_text_context.command import extend_text_context as extend_text_context
     from prepcli.commands.filter.command import filter as filter
     from prepcli.commands.filter.report import FilterReport as FilterReport
     from prepcli.commands.find_duplicates.command import find_duplicates as find_duplicates
@@ -1234,63 +1235,6 @@ def extend_context_audio(
         '/.../context/manifest_withContextAudioMinDur3.0MinSSIM0.6.json'
     """
     return call("extend_context_audio", locals())
-
-
-def extend_text_context(
-    shar_dir: str | PathLike[str],
-    *,
-    suffix: str | None = None,
-    keep_field: str | Sequence[str] = (),
-    dry_run: bool = False,
-    num_workers: int | None = None,
-    max_rejects: float = 0.05,
-    overwrite: bool = False,
-    retry_rejects: bool = False,
-    rank: int | None = None,
-    world_size: int | None = None,
-    progress: bool = False,
-    launch_id: str | None = None,
-    no_steal: bool = False,
-    verify_inputs: bool = False,
-    work_dir: str | PathLike[str] | None = None,
-) -> "Report":
-    """Give the cuts of a Lhotse Shar set text contexts, which describe the voice in place of context audio.
-
-    Writes SHAR_DIR/cuts_textContext/cuts.{000000}.jsonl.gz: the same cuts in the same order, whose custom fields
-    are context_text, such as "Speaker and Emotion: | Language:en Dataset:x Speaker:y_HAPPY |", and emotion where
-    there is one. Training reads them with the target audio or codes of the set, and without context audio. No audio
-    is read.
-
-    A cut without a speaker, or without what suffix names, is a reject, and stays without context_text, so that the
-    cuts are still aligned with the audio.
-
-    Run the same call again to continue after an interruption.
-
-    Args:
-        shar_dir: Lhotse Shar set, as manifest-to-shar writes it.
-        suffix: What follows the speaker in the text, after _: field:NAME, a field of the record such as emotion;
-            regex:PATTERN, whose groups are found in the id of the supervision and joined by _; or a preset for a
-            corpus (rivaLindyRodney, rivaEmmaMeganSeanTom, jhsdGtc20Amp20Keynote). Default: nothing.
-        keep_field: A field of the record to keep, beside emotion; normalized_text, for example. May be repeated.
-        work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
-            ranks share. Default: the current folder.
-
-    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
-
-    Returns:
-        The report of the run; its `outputs` are two paths for a training config: `cuts` and `target_audio`.
-
-    Raises:
-        UsageError: invalid options, or inputs that cannot be read.
-
-    Examples:
-        >>> import prepcli
-        >>> shar = prepcli.manifest_to_shar("manifest_with_context.json", "shar", shard_size=16)
-        >>> report = prepcli.extend_text_context("shar", suffix="field:lang")
-        >>> report.outputs["cuts"]
-        '/.../shar/cuts_textContext/cuts._OP_000000..000002_CL_.jsonl.gz'
-    """
-    return call("extend_text_context", locals())
 
 
 in_full(

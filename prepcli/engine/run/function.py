@@ -16,7 +16,7 @@ from prepcli.engine.run.run import run_job
 from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.plan import AnyPlan, Contents, Plan, UnitT
 from prepcli.engine.state.store_output import OutputFiles
-from prepcli.engine.state.work_folder import note_unused
+from prepcli.engine.state.work_folder import note_unused, work_folder
 from prepcli.engine.state.workspace import FileWorkspace, Workspace, real_file
 from prepcli.interface.calls import current_call
 from prepcli.interface.options import PathText, settings_of, shown_defaults
@@ -35,16 +35,21 @@ class Output:
     path: AnyPath
     workspace: Workspace
 
-    def __init__(self, out: PathText, *patterns: str) -> None:
-        """Raise `UsageError` if the options of the run contradict each other, or the environment of the launcher."""
+    def __init__(self, out: PathText, *patterns: str, inside: str = "") -> None:
+        """Read the options of the run; `inside` is the folder of its state, inside that of the run that made `out`.
+
+        Raises:
+            UsageError: the options of the run contradict each other, or the environment of the launcher.
+        """
         asked = current_call().options
         self.engine: RunOptions = run_options(asked)
         self.patterns: Sequence[str] = patterns
-        self._open(str(out), getattr(asked, "work_dir", None))
+        self._open(str(out), getattr(asked, "work_dir", None), inside)
 
-    def _open(self, out: str, work_dir: Path | None) -> None:
+    def _open(self, out: str, work_dir: Path | None, inside: str) -> None:
         self.path = path_of(out)
-        self.workspace = Workspace(self.path, work_dir=work_dir)
+        root = work_folder(self.path, work_dir) / inside if inside else None
+        self.workspace = Workspace(self.path, root, work_dir=work_dir)
         note_unused(work_dir, self.path)
 
 
@@ -58,7 +63,7 @@ class OutputFile(Output):
         """The name of the file."""
         return self.path.name
 
-    def _open(self, out: str, work_dir: Path | None) -> None:
+    def _open(self, out: str, work_dir: Path | None, inside: str) -> None:
         self.path = real_file(Path(out))
         self.workspace = FileWorkspace(self.path)
         self.patterns = (glob.escape(self.name),)
