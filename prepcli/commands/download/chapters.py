@@ -20,7 +20,6 @@ from prepcli.audio.segments import decode, whole
 from prepcli.commands.download.corpus_unpack import fetch_bar
 from prepcli.commands.download.data_set import may_lie_outside, speaker_name
 from prepcli.commands.download.fetch import Archive, fetch
-from prepcli.commands.download.options import DownloadHifitts2
 from prepcli.commands.download.prepare import exclusive_lock
 from prepcli.commands.download.published.hifitts2 import COMMAND, DATASET, RATES, SETS, folder_of, published
 from prepcli.engine.publishing.publish import Marker, UnitWriter
@@ -66,8 +65,8 @@ class _Chapter(msgspec.Struct):
     duration: float | None = None
 
 
-def metadata_of(options: DownloadHifitts2, workspace: Workspace, engine: RunOptions) -> Path:
-    """Return the folder with the published manifests, which are fetched if they are not there.
+def metadata_of(edition: str, base_url: str | None, workspace: Workspace, engine: RunOptions) -> Path:
+    """Return the folder with the published manifests of an edition, which are fetched if they are not there.
 
     Raises:
         UsageError: manifests are missing, and this is a dry run or a run with several ranks.
@@ -75,8 +74,7 @@ def metadata_of(options: DownloadHifitts2, workspace: Workspace, engine: RunOpti
         IncompleteError: the servers cannot be reached; the same command continues.
     """
     folder = workspace.root / "metadata"
-    edition = options.sampling_rate
-    missing = [one for one in published(edition, options.base_url) if not (folder / one.name).exists()]
+    missing = [one for one in published(edition, base_url) if not (folder / one.name).exists()]
     if missing and (engine.dry_run or engine.rank.world_size > 1):
         raise UsageError(
             f"{missing[0].name} is not here yet; run the command once without ranks and with {option('--fetch-only')}, "
@@ -119,11 +117,13 @@ class ChapterJob(RecordJob[RecordUnit, ChapterContents]):
 
     command: ClassVar[str] = COMMAND
 
-    def __init__(self, options: DownloadHifitts2, metadata: Path, num_workers: int) -> None:
-        """`metadata`: the folder with the published manifests."""
-        self.base_url, self.chapters, self.num_workers = options.base_url, options.chapters, num_workers
-        self.name, self.sampling_rate = folder_of(options.sampling_rate), RATES[options.sampling_rate]
-        manifest, self.list = (str(metadata / one.name) for one in published(options.sampling_rate, None))
+    def __init__(
+        self, edition: str, base_url: str | None, chapters: Path | None, metadata: Path, num_workers: int
+    ) -> None:
+        """`metadata`: the folder with the published manifests; `chapters`: a folder with copies of the chapters."""
+        self.base_url, self.chapters, self.num_workers = base_url, chapters, num_workers
+        self.name, self.sampling_rate = folder_of(edition), RATES[edition]
+        manifest, self.list = (str(metadata / one.name) for one in published(edition, None))
         self.manifests = [manifest]
         for path in (*self.manifests, self.list):
             if not os.path.isfile(path):
