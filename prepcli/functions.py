@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from prepcli.commands.exports.mels.command import manifest_to_mels as manifest_to_mels
     from prepcli.commands.exports.parquet.command import manifest_to_parquet as manifest_to_parquet
     from prepcli.commands.exports.wenet.command import manifest_to_wenet as manifest_to_wenet
+    from prepcli.commands.extend_text_context.command import extend_text_context as extend_text_context
     from prepcli.commands.filter.command import filter as filter
     from prepcli.commands.filter.report import FilterReport as FilterReport
     from prepcli.commands.find_duplicates.command import find_duplicates as find_duplicates
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from prepcli.commands.inspect.report import Inspection as Inspection
     from prepcli.commands.make_manifest.command import make_manifest as make_manifest
     from prepcli.commands.manifest_to_shar.command import manifest_to_shar as manifest_to_shar
+    from prepcli.commands.manifest_to_tarred.command import manifest_to_tarred as manifest_to_tarred
     from prepcli.commands.prepare_texts.command import prepare_texts as prepare_texts
     from prepcli.commands.score.command import score as score
     from prepcli.commands.split.command import split as split
@@ -380,199 +382,6 @@ def extend_context_audio(
         '/.../context/manifest_withContextAudioMinDur3.0MinSSIM0.6.json'
     """
     return call("extend_context_audio", locals())
-
-
-def extend_text_context(
-    shar_dir: str | PathLike[str],
-    *,
-    suffix: str | None = None,
-    keep_field: str | Sequence[str] = (),
-    dry_run: bool = False,
-    num_workers: int | None = None,
-    max_rejects: float = 0.05,
-    overwrite: bool = False,
-    retry_rejects: bool = False,
-    rank: int | None = None,
-    world_size: int | None = None,
-    progress: bool = False,
-    launch_id: str | None = None,
-    no_steal: bool = False,
-    verify_inputs: bool = False,
-    work_dir: str | PathLike[str] | None = None,
-) -> "Report":
-    """Give the cuts of a Lhotse Shar set text contexts, which describe the voice in place of context audio.
-
-    Writes SHAR_DIR/cuts_textContext/cuts.{000000}.jsonl.gz: the same cuts in the same order, whose custom fields
-    are context_text, such as "Speaker and Emotion: | Language:en Dataset:x Speaker:y_HAPPY |", and emotion where
-    there is one. Training reads them with the target audio or codes of the set, and without context audio. No audio
-    is read.
-
-    A cut without a speaker, or without what suffix names, is a reject, and stays without context_text, so that the
-    cuts are still aligned with the audio.
-
-    Run the same call again to continue after an interruption.
-
-    Args:
-        shar_dir: Lhotse Shar set, as manifest-to-shar writes it.
-        suffix: What follows the speaker in the text, after _: field:NAME, a field of the record such as emotion;
-            regex:PATTERN, whose groups are found in the id of the supervision and joined by _; or a preset for a
-            corpus (rivaLindyRodney, rivaEmmaMeganSeanTom, jhsdGtc20Amp20Keynote). Default: nothing.
-        keep_field: A field of the record to keep, beside emotion; normalized_text, for example. May be repeated.
-        work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
-            ranks share. Default: the current folder.
-
-    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
-
-    Returns:
-        The report of the run; its `outputs` are two paths for a training config: `cuts` and `target_audio`.
-
-    Raises:
-        UsageError: invalid options, or inputs that cannot be read.
-
-    Examples:
-        >>> import prepcli
-        >>> shar = prepcli.manifest_to_shar("manifest_with_context.json", "shar", shard_size=16)
-        >>> report = prepcli.extend_text_context("shar", suffix="field:lang")
-        >>> report.outputs["cuts"]
-        '/.../shar/cuts_textContext/cuts._OP_000000..000002_CL_.jsonl.gz'
-    """
-    return call("extend_text_context", locals())
-
-
-def manifest_to_tarred(
-    manifest: str | PathLike[str] | None = None,
-    out: str | PathLike[str] | None = None,
-    *,
-    num_shards: int | None = None,
-    shard_size: int | None = None,
-    shard_hours: float | None = None,
-    audio_base_dir: str | PathLike[str] | None = None,
-    min_duration: float | None = None,
-    max_duration: float | None = None,
-    shuffle: bool | None = None,
-    shuffle_seed: int | None = None,
-    sort_in_shards: bool = False,
-    keep_files_together: bool = False,
-    slice_with_offset: bool = False,
-    force_codec: Literal["flac", "wav", "opus", "mp3"] | None = None,
-    target_sample_rate: int | None = None,
-    channel: str | None = None,
-    remainder: Literal["spread", "drop"] | None = None,
-    buckets_num: int = 1,
-    dynamic_buckets_num: int | None = None,
-    shard_manifests: bool = True,
-    index: bool = True,
-    only_manifests: bool = False,
-    check_audio: bool = False,
-    concat_to: str | PathLike[str] | None = None,
-    allow_duplicates: bool = False,
-    undo_concat: bool = False,
-    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
-    split: str | None = None,
-    audio_column: str | None = None,
-    text_column: str | None = None,
-    speaker_column: str | None = None,
-    lang_column: str | None = None,
-    id_column: str | None = None,
-    name_encoding: Literal[
-        "cp437",
-        "cp850",
-        "cp852",
-        "cp866",
-        "cp932",
-        "cp949",
-        "cp1250",
-        "cp1251",
-        "cp1252",
-        "gb18030",
-        "big5",
-        "euc_jp",
-        "koi8_r",
-    ]
-    | None = None,
-    dry_run: bool = False,
-    num_workers: int | None = None,
-    max_rejects: float = 0.05,
-    overwrite: bool = False,
-    retry_rejects: bool = False,
-    rank: int | None = None,
-    world_size: int | None = None,
-    progress: bool = False,
-    launch_id: str | None = None,
-    no_steal: bool = False,
-    verify_inputs: bool = False,
-    work_dir: str | PathLike[str] | None = None,
-) -> "Report":
-    """Turn NeMo manifests into tar shards with their manifests.
-
-    Writes OUT/audio_{i}.tar, OUT/sharded_manifests/manifest_{i}.json, OUT/tarred_audio_manifest.json and
-    OUT/metadata.yaml, as NeMo's data loaders and webdataset read them, and beside tars and manifests their indexes
-    (.idx). Files that need no change are copied byte for byte. Run the same call again to continue after an
-    interruption.
-
-    Args:
-        manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
-            separated by commas, or a brace pattern; required, but not with undo_concat.
-        out: Directory for the data set; optional with concat_to.
-        num_shards: One of three: number of shards.
-        shard_size: One of three: maximum number of records per shard.
-        shard_hours: One of three: approximate hours of audio per shard.
-        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
-        min_duration: Leave out shorter records (seconds).
-        max_duration: Leave out records of this length and above (seconds).
-        shuffle: Shuffle records over all shards.
-        shuffle_seed: Seed of shuffle. Default: 0.
-        sort_in_shards: Sort the records of each shard by duration, shortest first.
-        keep_files_together: Put all segments of an audio file into one shard.
-        slice_with_offset: Store each segment as a file of its own.
-        force_codec: Encode audio to this format. Default: unchanged.
-        target_sample_rate: Resample to this rate (Hz). Default: unchanged.
-        channel: Channel to take of audio with several: a number from 0, for records that do not name one in their
-            field channel, or mix, the mean of all. Default: as the readers of the output need it, see
-            docs/formats.md.
-        remainder: Records that do not divide evenly: spread them over the shards, or drop them (as rejects).
-            Default: spread.
-        buckets_num: Static buckets: this many data sets with equal duration ranges, bucket1/, bucket2/, ...
-        dynamic_buckets_num: Number of buckets; their duration bins go into metadata.yaml and train_ds.yaml.
-            Default: 30.
-        shard_manifests: Write a manifest for each shard, in addition to the one over all shards.
-        index: Write indexes (.idx), with which lhotse 2 and NeMo after 3.0 resume in mid-epoch.
-        only_manifests: Write only the manifests, without the tars, to check them first. The same command without
-            it, and with overwrite, makes the whole set.
-        check_audio: Decode copied files as well, to find damage.
-        concat_to: Add the shards to the tarred set in this directory. The options that it was made with are the
-            defaults.
-        allow_duplicates: With concat_to: add records that are in the set already.
-        undo_concat: Remove what the last concat_to has added: the set of concat_to, or OUT, goes back one version.
-        input_format: Kind of the input. Default: by its content.
-        split: Split of a data set with several, such as train. Default: its only one.
-        audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
-        text_column: Column or field with the text. Default: by its name: text, sentence, ....
-        speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
-        lang_column: Column or field with the language. Default: by its name: lang, ....
-        id_column: Column or field with the id. Default: by its name: id, ....
-        name_encoding: Encoding of names in a zip or tar, if not UTF-8. Default: cp437 in a zip.
-        work_dir: For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all
-            ranks share. Default: the current folder.
-
-    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
-
-    Returns:
-        The report of the run. `outputs` has `tarred_audio_filepaths` and `manifest_filepath` for a training config.
-        With static buckets, each bucket has its own outputs; their names begin with its folder: `bucket1/...`.
-
-    Raises:
-        UsageError: options that do not go together, or inputs that cannot be read.
-
-    Examples:
-        >>> import prepcli
-        >>> report = prepcli.manifest_to_tarred("manifest.json", "tarred", num_shards=4)
-        >>> report.records_out, report.rejects_by_reason
-        (48, {})
-        >>> report.outputs["manifest_filepath"]
-        '/.../tarred/sharded_manifests/manifest__OP_0..3_CL_.json'
-    """
-    return call("manifest_to_tarred", locals())
 
 
 in_full(

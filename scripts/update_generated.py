@@ -228,7 +228,7 @@ def _reference() -> list[str]:
     functions = {command.python_name for command in COMMANDS}
     for name, module in PUBLIC_NAMES.items():
         kind = "Functions" if name in functions else "Errors" if module == "errors" else "Reports"
-        names[kind].append(f"::: prepcli.{module}.{name}")
+        names[kind].append(f"::: prepcli.{'functions' if name in functions else module}.{name}")
     lines = [line for kind, found in names.items() for line in (f"## {kind}", *found)]
     return [*(one for line in lines for one in ("", line)), ""]
 

@@ -130,7 +130,7 @@ TASKS: dict[str, tuple[Command, ...]] = {
         ),
     ),
     "Prepare training data from manifests": (
-        _command("manifest-to-tarred", "Make tar shards with manifests, for NeMo", module="command"),
+        _command("manifest-to-tarred", "Make tar shards with manifests, for NeMo", module="command", is_typed=True),
         _command("manifest-to-shar", "Make a Lhotse Shar set, for NeMo and lhotse", module="command", is_typed=True),
         _command(
             "manifest-to-wenet",
@@ -163,7 +163,12 @@ TASKS: dict[str, tuple[Command, ...]] = {
     ),
     "Extend manifests and Shar sets": (
         _command("extend-context-audio", "Give each record another utterance of its voice"),
-        _command("extend-text-context", "Give the cuts of a Shar texts that name the voice"),
+        _command(
+            "extend-text-context",
+            "Give the cuts of a Shar texts that name the voice",
+            module="command",
+            is_typed=True,
+        ),
         _command("extend-codec-codes", "Add the codes of an audio codec to a Shar or manifest"),
     ),
     "Estimate bins for bucketed training": (

@@ -16,7 +16,7 @@ from prepcli.engine.run.run import run_job
 from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.plan import AnyPlan, Contents, Plan, UnitT
 from prepcli.engine.state.store_output import OutputFiles
-from prepcli.engine.state.work_folder import note_unused
+from prepcli.engine.state.work_folder import note_unused, work_folder
 from prepcli.engine.state.workspace import FileWorkspace, Workspace, real_file
 from prepcli.interface.calls import current_call
 from prepcli.interface.options import PathText, settings_of, shown_defaults
@@ -35,16 +35,21 @@ class Output:
     path: AnyPath
     workspace: Workspace
 
-    def __init__(self, out: PathText, *patterns: str) -> None:
-        """Raise `UsageError` if the options of the run contradict each other, or the environment of the launcher."""
+    def __init__(self, out: PathText, *patterns: str, inside: str = "") -> None:
+        """Read the options of the run; `inside` is the folder of its state, inside that of the run that made `out`.
+
+        Raises:
+            UsageError: the options of the run contradict each other, or the environment of the launcher.
+        """
         asked = current_call().options
         self.engine: RunOptions = run_options(asked)
         self.patterns: Sequence[str] = patterns
-        self._open(str(out), getattr(asked, "work_dir", None))
+        self._open(str(out), getattr(asked, "work_dir", None), inside)
 
-    def _open(self, out: str, work_dir: Path | None) -> None:
+    def _open(self, out: str, work_dir: Path | None, inside: str) -> None:
         self.path = path_of(out)
-        self.workspace = Workspace(self.path, work_dir=work_dir)
+        root = work_folder(self.path, work_dir) / inside if inside else None
+        self.workspace = Workspace(self.path, root, work_dir=work_dir)
         note_unused(work_dir, self.path)
 
 
@@ -58,7 +63,7 @@ class OutputFile(Output):
         """The name of the file."""
         return self.path.name
 
-    def _open(self, out: str, work_dir: Path | None) -> None:
+    def _open(self, out: str, work_dir: Path | None, inside: str) -> None:
         self.path = real_file(Path(out))
         self.workspace = FileWorkspace(self.path)
         self.patterns = (glob.escape(self.name),)
@@ -93,6 +98,7 @@ class Hooks(TypedDict, total=False):
         made_of: the possible names of index files of a published file, which are removed together with it.
         rejects_in_order: see `prepcli.engine.run.job.Job`.
         telemetry: names of details that are figures about the run.
+        adding: how to add the input to an output of another input, in words for a message; empty if impossible.
     """
 
     reads_audio_files: bool
@@ -103,6 +109,7 @@ class Hooks(TypedDict, total=False):
     made_of: Callable[[OutputFiles, str], Iterable[str]]
     rejects_in_order: bool
     telemetry: Collection[str]
+    adding: str
 
 
 class FunctionJob(UnitJob[UnitT, Contents]):
@@ -117,12 +124,13 @@ class FunctionJob(UnitJob[UnitT, Contents]):
         settings: Settings[UnitT, Contents] = None,
         **hooks: Unpack[Hooks],
     ) -> None:
-        self._call, self._patterns, self._hooks = current_call(), output.patterns, hooks
+        self._call, self._output, self._hooks = current_call(), output, hooks
         self._plan, self._write, self._finish, self._settings = plan, write, finish, settings
         self.defaults = shown_defaults(type(self._call.options))
         self.reads_audio_files = hooks.get("reads_audio_files", True)
         self.rejects_in_order = hooks.get("rejects_in_order", False)
         self.telemetry = hooks.get("telemetry", ())
+        self.adding = hooks.get("adding", "")
 
     @property
     def command(self) -> str:
@@ -137,7 +145,7 @@ class FunctionJob(UnitJob[UnitT, Contents]):
         return dict(self._settings(plan) if callable(self._settings) else self._settings)
 
     def output_patterns(self, plan: Plan[UnitT, Contents]) -> Sequence[str]:
-        return self._patterns
+        return self._output.patterns
 
     def input_files(self, plan: Plan[UnitT, Contents]) -> Iterable[str | AnyPath]:
         return [*super().input_files(plan), *self._hooks.get("input_files", ())]

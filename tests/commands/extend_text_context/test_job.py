@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from prepcli.commands.extend_text_context.job import parse_suffix
+from prepcli.commands.extend_text_context.contexts import parse_suffix
 from prepcli.errors import RecordRejected, UsageError
 from tests.conftest import MINI_CORPUS, Lines, read_lines, tree, write_lines
 from tests.support.running import prepcli
