@@ -225,23 +225,21 @@ def download_hifitts2(
     """
     from pathlib import Path
 
-    from prepcli.commands.download.chapters import ChapterJob, metadata_of
-    from prepcli.commands.download.data_set import workspace_of
+    from prepcli.commands.download.chapters import cut_chapters, metadata_of
     from prepcli.commands.download.published.hifitts2 import COMMAND, folder_of
     from prepcli.commands.download.report import DownloadReport
-    from prepcli.engine.run.options import run_options
+    from prepcli.engine.run.function import Output
     from prepcli.engine.run.report import Report
-    from prepcli.engine.run.run import run_job
-    from prepcli.interface.calls import current_call
+    from prepcli.engine.state.work_folder import refuse_state
 
-    engine, name = run_options(current_call().options), folder_of(sampling_rate)
-    workspace = workspace_of(name, Path(data_root))
-    folder = Path(metadata) if metadata is not None else metadata_of(sampling_rate, base_url, workspace, engine)
+    name = folder_of(sampling_rate)
+    output = Output(data_root, inside=f"sets/{name}")
+    refuse_state(output.path)
+    folder = Path(metadata) if metadata is not None else metadata_of(sampling_rate, base_url, output)
     if fetch_only:
         return DownloadReport({name: Report(COMMAND, "fetched", str(folder))})
     copies = None if chapters is None else Path(chapters)
-    job = ChapterJob(sampling_rate, base_url, copies, folder, engine.num_workers)
-    return DownloadReport({name: run_job(job, workspace, engine)})
+    return DownloadReport({name: cut_chapters(sampling_rate, base_url, copies, folder, output)})
 
 
 @command("download vctk")
