@@ -162,7 +162,12 @@ TASKS: dict[str, tuple[Command, ...]] = {
         ),
     ),
     "Extend manifests and Shar sets": (
-        _command("extend-context-audio", "Give each record another utterance of its voice"),
+        _command(
+            "extend-context-audio",
+            "Give each record another utterance of its voice",
+            module="command",
+            is_typed=True,
+        ),
         _command(
             "extend-text-context",
             "Give the cuts of a Shar texts that name the voice",
@@ -199,6 +204,8 @@ TASKS: dict[str, tuple[Command, ...]] = {
             "estimate-batch-sizes",
             "The largest batch of each bucket",
             "commands.estimate_batch_sizes.report.BatchSizesReport",
+            module="command",
+            is_typed=True,
         ),
     ),
     "Mix and index finished sets": (

@@ -13,16 +13,22 @@ import pytest
 
 from prepcli.commands.extend_codec_codes.job import CodesJob, codes_workspace
 from prepcli.commands.extend_codec_codes.options import CodesOptions
+from prepcli.commands.extend_context_audio.bundle import Selection
+from prepcli.commands.extend_context_audio.command import extend_context_audio
 from prepcli.commands.extend_context_audio.job import ContextJob
-from prepcli.commands.extend_context_audio.options import ExtendContextAudio
 from prepcli.engine.ranks.progress import RankProgress, SharedCounter, progress_file
+from prepcli.engine.run.function import Output
 from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
 from prepcli.engine.run.unit import Execution
 from prepcli.engine.state.plan import Unit
 from prepcli.engine.state.workspace import Workspace, read_document
+from prepcli.interface.calls import called
+from prepcli.interface.command import declaration
+from prepcli.interface.values import make_options
 from prepcli.jobs import model_job, prefetch
+from prepcli.jobs.source import Source
 from prepcli.models.running import ModelRunner, Running
 from prepcli.processes.ranks import Rank
 from tests.conftest import MINI_CORPUS, tree
@@ -86,6 +92,15 @@ def shar(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def _context_job(out: Path) -> ContextJob:
+    words = {"speaker_model": "toy", "context_min_duration": 1.0, "context_min_ssim": 0.0, "batch_duration": 60.0}
+    manifest = str(MINI_CORPUS / "manifest.json")
+    options = make_options(declaration(extend_context_audio).options, {"manifest": manifest, "out": out, **words})
+    with called([], progress=False, command="extend-context-audio", options=options):
+        source = Source(manifest, Output(out))
+        return ContextJob(source, "toy", "speaker", Selection(1.0, 0.0, False), batch_duration=60.0)
+
+
 @pytest.fixture(params=["codes", "contexts"])
 def launch(request: pytest.FixtureRequest, shar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Launch:
     if request.param == "codes":
@@ -94,16 +109,7 @@ def launch(request: pytest.FixtureRequest, shar: Path, tmp_path: Path, monkeypat
         made = Launch(lambda: CodesJob(shar, options), lambda out: codes_workspace(out, "toy"), tmp_path)
     else:
         use_toy_voice(monkeypatch.setattr)
-        manifest = str(MINI_CORPUS / "manifest.json")
-        of_context = ExtendContextAudio(
-            manifest=manifest,
-            out=tmp_path,
-            speaker_model="toy",
-            context_min_duration=1.0,
-            context_min_ssim=0.0,
-            batch_duration=60.0,
-        )
-        made = Launch(lambda: ContextJob([manifest], of_context), Workspace, tmp_path)
+        made = Launch(lambda: _context_job(tmp_path), Workspace, tmp_path)
     run = ModelRunner.run
 
     def noted(self: ModelRunner, *arguments: Any, **more: Any) -> Any:

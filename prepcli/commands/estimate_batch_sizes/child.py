@@ -16,8 +16,8 @@ from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import Any
 
-from prepcli.commands.estimate_batch_sizes.options import EstimateBatchSizes
 from prepcli.commands.estimate_batch_sizes.search import BucketResults, DeviceFacts, Outcome, Step
+from prepcli.commands.estimate_batch_sizes.settings import SearchSettings
 from prepcli.errors import PrepcliError, option
 from prepcli.processes.signals import STOP_SIGNALS
 from prepcli.processes.workers import TICK, exit_when_ready, no_interruption
@@ -38,21 +38,21 @@ class _NoAnswerError(Exception):
 class Child:
     """Runs training steps in another process, whose output goes to `log`.
 
-    `kind` makes an object with the interface of `ModelTrainer` from `options` and `device` ("cpu" or "cuda:N").
+    `kind` makes an object with the interface of `ModelTrainer` from `settings` and `device` ("cpu" or "cuda:N").
     `accept` is called with the `DeviceFacts` of each new process, and raises an error to refuse the process.
     """
 
     def __init__(
         self,
-        kind: Callable[[EstimateBatchSizes, str], Any],
-        options: EstimateBatchSizes,
+        kind: Callable[[SearchSettings, str], Any],
+        settings: SearchSettings,
         device: str,
         log: Path,
         accept: Callable[[DeviceFacts], None],
     ) -> None:
-        self._arguments = (kind, options, device, log)
+        self._arguments = (kind, settings, device, log)
         self._log = log
-        self._timeout = options.probe_timeout
+        self._timeout = settings.probe_timeout
         self._accept = accept
         self._process: Any = None
         self._pipe: Any = None
@@ -187,9 +187,9 @@ def serve(descriptor: int) -> None:
         signal.signal(number, signal.SIG_IGN)  # the parent decides what to do
     exit_when_ready(sys.stdin.fileno())
     with Connection(descriptor) as pipe:
-        kind, options, device, log = pipe.recv()
+        kind, settings, device, log = pipe.recv()
         try:
-            trainer = kind(options, device)
+            trainer = kind(settings, device)
             pipe.send(trainer.device_facts())
             while True:
                 name, arguments = pipe.recv()

@@ -4,7 +4,7 @@ import contextlib
 import hashlib
 import json
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,23 +23,22 @@ from prepcli.commands.estimate_batch_sizes.buckets import (
     tokens_of,
 )
 from prepcli.commands.estimate_batch_sizes.child import Child
-from prepcli.commands.estimate_batch_sizes.options import DEFAULT_WORK, EstimateBatchSizes
 from prepcli.commands.estimate_batch_sizes.report import BatchSizesReport
-from prepcli.commands.estimate_batch_sizes.result import loader_options, make_result, result_file
+from prepcli.commands.estimate_batch_sizes.result import make_result, result_file
 from prepcli.commands.estimate_batch_sizes.search import BucketResults, DeviceFacts, bisect, peak_of
+from prepcli.commands.estimate_batch_sizes.settings import SearchSettings
 from prepcli.commands.estimate_batch_sizes.steps import ModelTrainer
-from prepcli.engine.publishing.plots import save_figure
 from prepcli.engine.publishing.publish import Marker, UnitWriter, read_marker
 from prepcli.engine.run.job import Job
+from prepcli.engine.run.options import run_options
 from prepcli.engine.run.run import run_job
 from prepcli.engine.run.unit import Execution
 from prepcli.engine.state.plan import Plan, StoredPlan, Unit
 from prepcli.engine.state.workspace import Workspace, read_document
 from prepcli.errors import PrepcliError, UsageError, option
 from prepcli.formats.yaml_text import read_yaml
-from prepcli.interface.calls import tell
+from prepcli.interface.calls import current_call
 from prepcli.interface.options import settings_of
-from prepcli.interface.plotting import new_figure
 from prepcli.models.devices import check_packages, find_devices
 from prepcli.models.nemo import file_identity, is_file, target_of
 from prepcli.models.pretrained import problem_of
@@ -85,19 +84,19 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
     command: ClassVar[str] = "estimate-batch-sizes"
     reads_audio_files: bool = False
 
-    def __init__(self, options: EstimateBatchSizes, child: Child) -> None:
-        self.options = options
+    def __init__(self, settings: SearchSettings, child: Child, *, overwrite: bool = False) -> None:
+        self.search, self.overwrite = settings, overwrite
         self.child = child
         self.elsewhere = f"another directory with {option('--work')}"
 
     def plan(self, workspace: Workspace) -> BatchSizesPlan:
         """Return the plan, in which each unit is a bucket. If the options name a model, check that it exists."""
-        options = self.options
-        if options.model is not None:
-            if is_file(options.model):
-                target_of(options.model, "--model")
-            elif (problem := problem_of(options.model, "ASRModel", "asr")) is not None:
-                raise UsageError(f"{option('--model', options.model)} cannot be fetched: {problem}")
+        search = self.search
+        if search.model is not None:
+            if is_file(search.model):
+                target_of(search.model, "--model")
+            elif (problem := problem_of(search.model, "ASRModel", "asr")) is not None:
+                raise UsageError(f"{option('--model', search.model)} cannot be fetched: {problem}")
         bounds = self._bounds(workspace)
         units = [
             Bucket(f"bucket_{number:04d}", float(duration_of(bound)), 1, number) for number, bound in enumerate(bounds)
@@ -106,10 +105,10 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
 
     def _bounds(self, workspace: Workspace) -> list[Bound]:
         """The upper bounds of the buckets, ascending."""
-        options = self.options
-        found = given_bounds(options.buckets, options.buckets_from)
+        search = self.search
+        found = given_bounds(search.buckets, search.buckets_from)
         stored, file = read_document(workspace.plan_file, StoredPlan), workspace.out / FILE_NAME
-        if options.buckets_from is None or options.overwrite or stored is None or not file.is_file():
+        if search.buckets_from is None or self.overwrite or stored is None or not file.is_file():
             return found
         # If the config has the result of the earlier search, whose bins may be merged, the same buckets are searched.
         result, searched = buckets_in_config(file), parse_buckets(stored.settings["--buckets"])
@@ -118,16 +117,16 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
 
     def settings(self, plan: BatchSizesPlan) -> dict[str, Any]:
         """The options and the bounds of the buckets. A digest replaces the name of a model file or a config."""
-        options = self.options
-        found = settings_of(options)
+        search = self.search
+        found = settings_of(current_call().options)
         found["--buckets"] = "[" + ",".join(map(shown, plan.contents)) + "]"
-        if options.model is not None:
-            found["--model"] = file_identity(options.model)
-        if options.config is not None:
-            found["--config"] = _config_identity(options.config)
+        if search.model is not None:
+            found["--model"] = file_identity(search.model)
+        if search.config is not None:
+            found["--config"] = _config_identity(search.config)
         if any(tokens_of(bound) is not None for bound in plan.contents):
             del found["--ratio"]
-        found["--device"] = "cpu" if options.is_estimate else "cuda"
+        found["--device"] = "cpu" if search.is_estimate else "cuda"
         return found
 
     def output_patterns(self, plan: BatchSizesPlan) -> Sequence[str]:
@@ -136,8 +135,8 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
 
     def input_files(self, plan: BatchSizesPlan) -> list[str | AnyPath]:
         """The files that the options name: the model, the model's config, and the file with the buckets."""
-        options = self.options
-        return [path for path in (options.model, options.config, options.buckets_from) if path is not None]
+        search = self.search
+        return [path for path in (search.model, search.config, search.buckets_from) if path is not None]
 
     def execute(self, plan: BatchSizesPlan, units: Sequence[Bucket], execution: Execution) -> Iterator[Marker]:
         """Find the batch sizes of the buckets of this rank, from the longest bucket to the shortest."""
@@ -145,7 +144,7 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
         self.child.tick = execution.tick
         limit = self._device_facts(workspace).limit
         for unit in sorted(units, key=lambda one: one.number, reverse=True):
-            start = self.options.start_batch_size
+            start = self.search.start_batch_size
             for larger in plan.units[unit.number + 1 :]:
                 if read_marker(workspace, larger, digest) is not None:
                     start = 2 * _known(workspace, larger.id).size or start
@@ -173,7 +172,7 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
             makes, with those that `found` had.
         """
         where = duration_of(bound), tokens_of(bound)
-        if self.options.is_estimate and not found.lines:
+        if self.search.is_estimate and not found.lines:
             counted = self.child.count(*where)
             found.steps, found.lines = counted.steps, counted.lines
 
@@ -187,7 +186,7 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
                 known = step.outcome == "fits"
             return known
 
-        return bisect(start, self.options.threshold, fits)
+        return bisect(start, self.search.threshold, fits)
 
     def finish(self, plan: BatchSizesPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Do NeMo's search over all buckets with the steps that were made, and write the bins and their batch sizes."""
@@ -195,9 +194,9 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
         found = [_known(writer.workspace, marker.unit) for marker in markers]
         nemo_steps = self._settle_all(plan.contents, found, facts.limit)
         longest = self._longest(plan.contents, found, facts.limit)
-        made = make_result(plan.contents, found, nemo_steps, facts, longest, self.options, self._durations())
+        made = make_result(plan.contents, found, nemo_steps, facts, longest, self.search, self._durations())
         file = writer.open(FILE_NAME)
-        file.write(result_file(made, self.options))
+        file.write(result_file(made, self.search))
         return {"config": writer.workspace.out / FILE_NAME, **made}
 
     def _settle_all(self, bounds: list[Bound], found: Sequence[BucketResults], limit: int) -> int:
@@ -206,7 +205,7 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
         NeMo goes from the longest bucket to the shortest, and begins each with twice the batch size of the previous
         one. A rank that began with another size has not made all steps of NeMo's search; missing ones are made here.
         """
-        start, nemo_steps = self.options.start_batch_size, 0
+        start, nemo_steps = self.search.start_batch_size, 0
         for bound, one in zip(reversed(bounds), reversed(found), strict=True):
             one.size, steps = self._settle(bound, one, start, limit)
             if one.size:
@@ -223,7 +222,7 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
             return None
         low, high = duration_of(bounds[first - 1]) if first else 0.0, duration_of(bounds[first])
         while low < (middle := round((low + high) / 2, 1)) < high and high - low > PRECISION * high:
-            if self.options.is_estimate:
+            if self.search.is_estimate:
                 fits = peak_of(self.child.count(middle, None).lines, 1) <= limit
             else:
                 fits = self.child.step(middle, None, 1).outcome == "fits"
@@ -238,7 +237,7 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
         from prepcli.manifest.durations import read_input
         from prepcli.manifest.inputs import resolve_input
 
-        for config in (self.options.buckets_from, self.options.config):
+        for config in (self.search.buckets_from, self.search.config):
             if config is not None and config.suffix in (".yaml", ".yml"):
                 with contextlib.suppress(PrepcliError):
                     data = resolve_input(str(config), "leave out")
@@ -310,70 +309,47 @@ def _same_device(workspace: Workspace, own: DeviceFacts) -> None:
         )
 
 
-def estimate_batch_sizes(options: EstimateBatchSizes) -> BatchSizesReport:
-    """Find the largest batch size of each bucket.
+def search(settings: SearchSettings, work: Path, *, overwrite: bool, verify: bool) -> BatchSizesReport:
+    """Find the largest batch size of each bucket; with `verify`, also make steps of the sizes that were found.
 
-    Returns:
-        The report of the run. `details` has `bucket_duration_bins` and `bucket_batch_size` for a training config, and
-        in `buckets` the steps of each bucket; `is_estimate` says whether the batch sizes are estimates.
-
-    Raises:
-        UsageError: options that do not go together, or a model that cannot be loaded.
-        PrepcliError: not one example fits, the model cannot make a step, or `verify` has found a batch that fails.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-
-    Examples:
-        >>> import prepcli
-        >>> report = prepcli.estimate_batch_sizes(
-        ...     model="tiny.nemo", buckets="[1.0,2.0]", device="cpu", gpu_memory="64MiB", work="sizes"
-        ... )
-        >>> report.details["is_estimate"], len(report.details["bucket_batch_size"])
-        (True, 2)
+    The errors are those of `prepcli.estimate_batch_sizes`.
     """
-    options.check()
     check_packages()
-    engine = options.engine()
-    workspace = Workspace(options.work or Path(DEFAULT_WORK))
-    device = _device_of(options.device, engine.rank)
+    engine = run_options(current_call().options)
+    workspace = Workspace(work)
+    device = _device_of(settings.device, engine.rank)
     log = workspace.root / f"steps-{device.replace(':', '')}.log"
-    with closing(Child(ModelTrainer, options, device, log, lambda facts: _same_device(workspace, facts))) as child:
-        ran = run_job(BatchSizesJob(options, child), workspace, engine)
+    with closing(Child(ModelTrainer, settings, device, log, lambda facts: _same_device(workspace, facts))) as child:
+        ran = run_job(BatchSizesJob(settings, child, overwrite=overwrite), workspace, engine)
         report = BatchSizesReport(**msgspec.structs.asdict(ran))
         if report.status == "dry_run":
-            report.details |= _plan(options)
+            report.details |= _plan(settings)
         if report.status in ("dry_run", "incomplete"):
             return report
         if not report.details["bucket_batch_size"]:
             raise PrepcliError(report.details["advice"][0] + "; give a GPU with more memory, or a smaller model")
-        if options.verify:
-            _verify(child, options, report)
-    if options.plot is not None:
-        plot_memory(report.details, options.plot)
-    if options.write_config is not None:
-        from prepcli.manifest.loader_config import write_loader_config
-
-        for note in write_loader_config(options.write_config, loader_options(report.details)):
-            tell(f"prepcli: {note}")
+        if verify:
+            _verify(child, settings, report)
     return report
 
 
-def _plan(options: EstimateBatchSizes) -> dict[str, Any]:
+def _plan(settings: SearchSettings) -> dict[str, Any]:
     """The details of a dry run: the model, the longest and shortest bucket, and the steps that would be tried."""
-    bounds = given_bounds(options.buckets, options.buckets_from)
+    bounds = given_bounds(settings.buckets, settings.buckets_from)
     steps = (
         "batches of 2 and 3 of each bucket, whose bytes are counted on the CPU"
-        if options.is_estimate
-        else f"on {options.device}, from a batch of {options.start_batch_size:,} in the longest bucket"
+        if settings.is_estimate
+        else f"on {settings.device}, from a batch of {settings.start_batch_size:,} in the longest bucket"
     )
     return {
-        "model": options.model or f"{options.model_class} of {options.config}",
+        "model": settings.model or f"{settings.model_class} of {settings.config}",
         "largest_bucket": shown(bounds[-1]),
         "smallest_bucket": shown(bounds[0]),
         "steps": steps,
     }
 
 
-def _verify(child: Child, options: EstimateBatchSizes, report: BatchSizesReport) -> None:
+def _verify(child: Child, settings: SearchSettings, report: BatchSizesReport) -> None:
     """Make a step of the largest bucket, one of the smallest, and then one of every bucket in random order.
 
     One process makes all steps: a larger batch after smaller ones may fail because memory is fragmented. On a GPU, a
@@ -384,7 +360,7 @@ def _verify(child: Child, options: EstimateBatchSizes, report: BatchSizesReport)
     """
     lists = list(zip(report.details["bucket_duration_bins"], report.details["bucket_batch_size"], strict=True))
     steps = [lists[-1], lists[0], *random.Random(0).sample(lists, len(lists))]
-    if not options.is_estimate:
+    if not settings.is_estimate:
         child.close()
     before = "the first step"
     with stop_on_signals():
@@ -399,68 +375,3 @@ def _verify(child: Child, options: EstimateBatchSizes, report: BatchSizesReport)
                 )
             before = f"one of {text}"
     report.details["verified_steps"] = len(steps)
-
-
-MAX_LABELS = 12
-NUM_POINTS = 60
-
-
-def plot_memory(result: Mapping[str, Any], path: Path) -> None:
-    """Draw a plot with the memory of training steps on the y axis and the batch size on the x axis.
-
-    Each bucket has a curve, dots for measured steps, and crosses for sizes that failed. A line shows the memory limit.
-    `result` is what `make_result` returns. The suffix of `path` selects the format.
-    Raises `UsageError` without matplotlib, or if the file cannot be written.
-    """
-    from matplotlib import colormaps
-    from matplotlib.ticker import FuncFormatter
-
-    figure = new_figure()
-    axes = figure.add_subplot()
-    rows = result["buckets"]
-    unit, divisor = ("GiB", 2**30) if result["limit"] >= 2**30 else ("MiB", 2**20)
-    colors = colormaps["viridis"]
-    labelled = set(range(0, len(rows), max(1, -(-len(rows) // MAX_LABELS)))) | {len(rows) - 1}
-    for number, row in enumerate(rows):
-        color = colors(number / max(1, len(rows) - 1))
-        name = f"{row['duration']:g} s" + (f", {row['tokens']} tokens" if row["tokens"] is not None else "")
-        sizes, peaks = _curve(row)
-        axes.plot(
-            sizes,
-            [peak / divisor for peak in peaks],
-            color=color,
-            linewidth=1,
-            linestyle="--" if row["is_estimate"] else "-",
-            alpha=0.7,
-            label=name if number in labelled else None,
-        )
-        measured = [(size, peak / divisor) for size, peak in row["measured"] if peak]
-        axes.plot([size for size, _ in measured], [peak for _, peak in measured], "o", color=color, markersize=3)
-        for size, _ in row.get("failed", ()):
-            axes.plot(size, result["limit"] / divisor, "x", color=color, markersize=5)
-    axes.axhline(result["limit"] / divisor, color="tab:red", linewidth=1, label="limit")
-    axes.set_xscale("log")
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: f"{size:,.0f}"))
-    axes.set_xlabel("examples in a batch")
-    axes.set_ylabel(f"memory ({unit})")
-    axes.set_ylim(bottom=0, top=1.1 * result["limit"] / divisor)
-    basis = (
-        "estimated on a CPU (dots: counted steps)"
-        if result["is_estimate"]
-        else f"measured on {result['device']} (x: failed)"
-    )
-    axes.set_title(f"{result['model']}, {len(rows)} buckets, {basis}")
-    axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5), title="bucket")
-    save_figure(figure, path)
-
-
-def _curve(row: Mapping[str, Any]) -> tuple[list[int], list[int]]:
-    """The batch sizes and bytes of the points that are drawn for a bucket: its measured steps.
-
-    For an estimate they are points on its extrapolated line, dense enough to look smooth on a logarithmic axis.
-    """
-    if not row["lines"]:
-        return [size for size, _ in row["measured"]], [peak for _, peak in row["measured"]]
-    largest = max(row["batch_size"], 1)
-    sizes = sorted({max(1, round(largest ** (step / NUM_POINTS))) for step in range(NUM_POINTS + 1)})
-    return sizes, [peak_of(row["lines"], size) for size in sizes]

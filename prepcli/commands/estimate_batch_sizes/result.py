@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from prepcli.commands.estimate_batch_sizes.buckets import Bound, duration_of, final_bins, shown, tokens_of
-from prepcli.commands.estimate_batch_sizes.options import EstimateBatchSizes
 from prepcli.commands.estimate_batch_sizes.search import BucketResults, DeviceFacts, Outcome, peak_of
+from prepcli.commands.estimate_batch_sizes.settings import SearchSettings
 from prepcli.errors import option
 from prepcli.interface.printing import printable
 
@@ -27,7 +27,7 @@ def make_result(
     nemo_steps: int,
     facts: DeviceFacts,
     longest: float | None,
-    options: EstimateBatchSizes,
+    settings: SearchSettings,
     durations: Floats | None,
 ) -> dict[str, Any]:
     """The result of a search as JSON values: bins, batch sizes, steps of each bucket, and `advice` for the user.
@@ -40,12 +40,12 @@ def make_result(
     bins = final_bins(bounds, sizes)
     outcomes = Counter(step.outcome for one in found for step in one.steps)
     notes = [*_unfit(bounds, sizes, longest), *_odd(outcomes), *_large(bins, durations)]
-    if options.buckets is None and options.buckets_from is None:
+    if settings.buckets is None and settings.buckets_from is None:
         notes.append(
             "the buckets are NeMo's default ones; estimate-bins chooses those of your data "
             f"({option('--buckets-from')})"
         )
-    if options.is_estimate:
+    if settings.is_estimate:
         notes.append(
             f"every number is an estimate for {facts.memory / GIB:.1f} GiB: the bytes of tensors in small steps on a "
             "CPU, extrapolated. Kernels of a GPU may need other memory, and fragmentation and CUDA itself need more; "
@@ -55,12 +55,12 @@ def make_result(
         "bucket_duration_bins": [list(bound) if isinstance(bound, tuple) else bound for bound, _ in bins],
         "bucket_batch_size": [size for _, size in bins],
         "max_duration": duration_of(bins[-1][0]) if bins else None,
-        "max_tps": _max_tps(bins[-1][0], options.ratio) if bins else None,
+        "max_tps": _max_tps(bins[-1][0], settings.ratio) if bins else None,
         "device": facts.device,
         "model": facts.model,
         "memory": facts.memory,
         "limit": facts.limit,
-        "is_estimate": options.is_estimate,
+        "is_estimate": settings.is_estimate,
         "buckets": [_row(bound, one) for bound, one in zip(bounds, found, strict=True)],
         "steps": outcomes.total(),
         "steps_of_nemo": nemo_steps,
@@ -147,16 +147,17 @@ def _odd(outcomes: Mapping[Outcome, int]) -> list[str]:
     ]
 
 
-def result_file(result: Mapping[str, Any], options: EstimateBatchSizes) -> bytes:
+def result_file(result: Mapping[str, Any], settings: SearchSettings) -> bytes:
     """The bins and batch sizes as YAML for a training config, with comments on how they were found."""
     import yaml
 
     gib = result["memory"] / GIB
     basis = "estimated on a CPU for a GPU" if result["is_estimate"] else f"measured on {result['device']}"
+    ddp = "yes" if settings.ddp else "no"
     lines = [
         "# Made by prepcli estimate-batch-sizes: paste this section into the config of a NeMo model (model.train_ds).",
-        f"# {result['model']}, {basis} with {gib:.1f} GiB, of which {options.memory_fraction:.0%} may be used;",
-        f"# {options.dtype}, {options.optimizer}, memory for distributed training: {'yes' if options.ddp else 'no'}.",
+        f"# {result['model']}, {basis} with {gib:.1f} GiB, of which {settings.memory_fraction:.0%} may be used;",
+        f"# {settings.dtype}, {settings.optimizer}, memory for distributed training: {ddp}.",
         *(f"# {printable(note)}" for note in result["advice"]),
     ]
     text = yaml.safe_dump(loader_options(result), sort_keys=False, default_flow_style=None, width=1 << 20)

@@ -5,8 +5,8 @@ import gc
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from prepcli.commands.estimate_batch_sizes.options import EstimateBatchSizes, parse_memory
 from prepcli.commands.estimate_batch_sizes.search import BucketResults, DeviceFacts, Step
+from prepcli.commands.estimate_batch_sizes.settings import SearchSettings, parse_memory
 from prepcli.errors import UsageError, option
 from prepcli.models.batch_schemas import schema_of
 from prepcli.models.devices import use_device
@@ -26,18 +26,18 @@ COUNTED_SIZES = (2, 3)
 class ModelTrainer:
     """A model, its optimizer and its synthetic batches, on "cpu" or "cuda:N"."""
 
-    def __init__(self, options: EstimateBatchSizes, device: str) -> None:
+    def __init__(self, settings: SearchSettings, device: str) -> None:
         import torch
 
-        self._options, self._device, self._on_gpu = options, device, device != "cpu"
+        self._settings, self._device, self._on_gpu = settings, device, device != "cpu"
         with naming_faults(device):
-            self._memory, self._limit = _memory_limit(options, device)
+            self._memory, self._limit = _memory_limit(settings, device)
             torch.manual_seed(SEED)
-            self._model = load_for_training(options.model, options.model_class, options.config, device)
+            self._model = load_for_training(settings.model, settings.model_class, settings.config, device)
             self._schema = schema_of(self._model)
-            self._optimizer = make_optimizer(self._model, options.optimizer)
+            self._optimizer = make_optimizer(self._model, settings.optimizer)
             # A second copy of the model: distributed training keeps one in its gradient buckets.
-            self._copy_bytes = sum(one.nbytes for one in self._of_model()) if options.ddp else 0
+            self._copy_bytes = sum(one.nbytes for one in self._of_model()) if settings.ddp else 0
             self._copy = torch.empty(self._copy_bytes, dtype=torch.uint8, device=device) if self._on_gpu else None
 
     def device_facts(self) -> DeviceFacts:
@@ -53,7 +53,7 @@ class ModelTrainer:
         If `tokens` is None, the number of output tokens is `--ratio` times the duration. If the batch needs too much
         memory, the returned step has the outcome `out_of_memory`.
         """
-        lengths = self._schema.lengths(duration, tokens, self._options.ratio)
+        lengths = self._schema.lengths(duration, tokens, self._settings.ratio)
         try:
             peak = self._gpu_step(size, lengths) if self._on_gpu else max(self._counted(size, lengths))
         except Exception as error:
@@ -72,7 +72,7 @@ class ModelTrainer:
         """
         from prepcli.models.counted_memory import envelope
 
-        lengths = self._schema.lengths(duration, tokens, self._options.ratio)
+        lengths = self._schema.lengths(duration, tokens, self._settings.ratio)
         (small, first), (large, second) = ((size, self._counted(size, lengths)) for size in COUNTED_SIZES)
         steps = [Step(small, "fits", max(first)), Step(large, "fits", max(second))]
         return BucketResults(steps, envelope(small, first, large, second))
@@ -109,7 +109,7 @@ class ModelTrainer:
 
     def _make_step(self, size: int, lengths: tuple[int, int]) -> None:
         batch = self._schema.batch(size, lengths, self._device)
-        make_step(self._model, self._optimizer, batch, self._options.dtype, self._device)
+        make_step(self._model, self._optimizer, batch, self._settings.dtype, self._device)
 
     def _warm_up(self, lengths: tuple[int, int]) -> None:
         """Make a step if the optimizer has no state yet. In training, the state exists from the second step on."""
@@ -148,7 +148,7 @@ def _no_garbage_collection() -> Iterator[None]:
         gc.enable()
 
 
-def _memory_limit(options: EstimateBatchSizes, device: str) -> tuple[int, int]:
+def _memory_limit(settings: SearchSettings, device: str) -> tuple[int, int]:
     """The memory for which batch sizes are searched, and the part of it that a step may use; in bytes.
 
     The memory is that of `--gpu-memory`, by default all memory of the GPU. On a GPU, PyTorch lets this process allocate
@@ -156,9 +156,9 @@ def _memory_limit(options: EstimateBatchSizes, device: str) -> tuple[int, int]:
     """
     import torch
 
-    given = 0 if options.gpu_memory is None else parse_memory(options.gpu_memory)
+    given = 0 if settings.gpu_memory is None else parse_memory(settings.gpu_memory)
     if device == "cpu":
-        return given, int(given * options.memory_fraction)
+        return given, int(given * settings.memory_fraction)
     count = torch.cuda.device_count()
     if not count:
         raise UsageError(
@@ -176,8 +176,8 @@ def _memory_limit(options: EstimateBatchSizes, device: str) -> tuple[int, int]:
             f"{option('--gpu-memory')}: this GPU has {memory / 2**30:.1f} GiB; for a larger one give "
             f"{option('--device', 'cpu')}, an estimate"
         )
-    torch.cuda.set_per_process_memory_fraction(options.memory_fraction * wanted / memory, device)
-    return wanted, int(options.memory_fraction * wanted)
+    torch.cuda.set_per_process_memory_fraction(settings.memory_fraction * wanted / memory, device)
+    return wanted, int(settings.memory_fraction * wanted)
 
 
 def _refuse_shared(device: str, limit: int) -> None:

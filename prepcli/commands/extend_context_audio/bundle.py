@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from prepcli.audio.limits import SAME_SECONDS
 from prepcli.commands.extend_context_audio.bundle_lines import COLUMNS, DIGITS, ContextLines
 from prepcli.commands.extend_context_audio.kept import KeptEmbeddings
-from prepcli.commands.extend_context_audio.options import ExtendContextAudio
 from prepcli.commands.extend_context_audio.plan import ContextLayout
 from prepcli.engine.publishing.publish import UnitWriter
 from prepcli.engine.run.unit import Advance
@@ -227,6 +226,20 @@ class Embedded:
     embeddings: NDArray[np.float32]
 
 
+class Selection(NamedTuple):
+    """How contexts are selected, and whether the embeddings are an output as well.
+
+    Attributes:
+        min_duration: minimum duration of a context in seconds.
+        min_similarity: minimum cosine similarity to the context.
+        saves_embeddings: whether the embeddings are kept in OUT.
+    """
+
+    min_duration: float
+    min_similarity: float
+    saves_embeddings: bool
+
+
 class Bundle(EmbeddingWork[Embedded]):
     """The records of one unit: computes their embeddings and selects their contexts."""
 
@@ -235,7 +248,7 @@ class Bundle(EmbeddingWork[Embedded]):
         numbers: Indices,
         records: Records,
         layout: ContextLayout,
-        options: ExtendContextAudio,
+        selection: Selection,
         encoder: SpeakerEncoder,
         max_samples: int,
         kept: KeptEmbeddings,
@@ -245,7 +258,7 @@ class Bundle(EmbeddingWork[Embedded]):
         Records with a `kept` embedding are not decoded.
         """
         super().__init__(numbers, records, encoder, max_samples, kept.is_kept)
-        self._options = options
+        self._selection = selection
         self._groups = layout.groups[numbers]
         start = records.index.offset[numbers]
         self._segments = Segments(layout.files[numbers], start, start + self.durations)
@@ -271,7 +284,7 @@ class Bundle(EmbeddingWork[Embedded]):
 
         best = np.full(len(self.numbers), -1, np.int64)
         similarity = np.full(len(self.numbers), np.nan)
-        candidate = readable & (self.durations >= self._options.context_min_duration)
+        candidate = readable & (self.durations >= self._selection.min_duration)
         by_group = np.argsort(self._groups, kind="stable")
         on_cpu = embeddings.cpu()
         for members in np.split(by_group, np.flatnonzero(np.diff(self._groups[by_group])) + 1):
@@ -340,20 +353,20 @@ class Bundle(EmbeddingWork[Embedded]):
         writer.extra.update(self.extra)
         readable = self.is_readable()
         self._kept.save(computed.embeddings, readable)
-        if self._options.save_embeddings:
+        if self._selection.saves_embeddings:
             self._save_embeddings(computed.embeddings, readable, writer)
 
     def _why_not(self, context: int, similarity: float) -> RecordRejected | None:
-        options = self._options
+        selection = self._selection
         if context < 0:
             return RecordRejected(
                 RejectReason.NO_LONG_CONTEXT,
-                f"its group has no other readable utterance of {options.context_min_duration:g} s or more",
+                f"its group has no other readable utterance of {selection.min_duration:g} s or more",
             )
-        if similarity < options.context_min_ssim:
+        if similarity < selection.min_similarity:
             return RecordRejected(
                 RejectReason.NO_SIMILAR_CONTEXT,
-                f"the most similar other utterance has {similarity:.6f}, less than {options.context_min_ssim:g}",
+                f"the most similar other utterance has {similarity:.6f}, less than {selection.min_similarity:g}",
             )
         return None
 

@@ -3,11 +3,10 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from prepcli.commands.extend_context_audio.bundle import BEST_NAME, REUSED, Bundle
+from prepcli.commands.extend_context_audio.bundle import BEST_NAME, REUSED, Bundle, Selection
 from prepcli.commands.extend_context_audio.bundle_lines import histogram_of_all, histograms, kept_at
 from prepcli.commands.extend_context_audio.kept import (
     EmbeddingStore,
@@ -15,10 +14,9 @@ from prepcli.commands.extend_context_audio.kept import (
     NothingToEmbedEncoder,
     keys_of,
 )
-from prepcli.commands.extend_context_audio.options import ExtendContextAudio
 from prepcli.commands.extend_context_audio.plan import ContextLayout, plan_bundles
 from prepcli.commands.extend_context_audio.voices import group_key
-from prepcli.engine.publishing.plots import check_plot, save_figure
+from prepcli.engine.publishing.plots import save_figure
 from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
 from prepcli.engine.ranks.progress import format_seconds
 from prepcli.engine.run.report import Report
@@ -26,18 +24,19 @@ from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import InputChangedError, option, same_command
 from prepcli.formats.names import normal_path
+from prepcli.interface.calls import current_call
 from prepcli.interface.options import shown_defaults
 from prepcli.interface.plotting import new_figure
 from prepcli.jobs.embedding import BATCHES, COMPUTED, PADDED, SpeakerJob
 from prepcli.jobs.merging import index_of, write_merged
 from prepcli.jobs.model_job import WAITED, WALL, Begin, Tick
 from prepcli.jobs.prefetch import DecodingPool
-from prepcli.jobs.record_job import RecordContents, RecordUnit, open_run, units_of
+from prepcli.jobs.record_job import RecordContents, RecordUnit, units_of
 from prepcli.jobs.records import extended_name
+from prepcli.jobs.source import Source
 from prepcli.manifest.parts import KeyFunction
 from prepcli.manifest.speakers import notes_on_speakers
 from prepcli.models.protocols import SpeakerEncoder
-from prepcli.models.ranks import run_on_devices
 from prepcli.models.speakers import notes_on_speaker_model
 from prepcli.planning.arrays import Scratch, Values, values_of
 
@@ -63,28 +62,37 @@ class ContextJob(SpeakerJob[ContextContents]):
     """Writes one manifest of the records of all manifests, with contexts. A unit is a bundle of whole voices."""
 
     command: ClassVar[str] = "extend-context-audio"
-    defaults = shown_defaults(ExtendContextAudio)
     telemetry = ("hours_embedded", "real_time_factor", "padding", "mean_batch_seconds", "waited_for_audio")
     results_to_host = False
 
     def __init__(
         self,
-        manifests: Sequence[str],
-        options: ExtendContextAudio,
+        source: Source,
+        speaker_model: str,
+        group_by: str,
+        selection: Selection,
         *,
+        batch_duration: float | None = None,
+        reuse_embeddings: Path | None = None,
         device: str = "cpu",
         num_workers: int = 1,
     ) -> None:
-        """Check `--group-by` and the name of the output; raises `UsageError` if one is invalid."""
-        group_key(options.group_by)
-        super().__init__(manifests, options, options.speaker_model, device, num_workers)
-        self.batch_duration = options.batch_duration or BATCH_SECONDS["cpu" if device == "cpu" else "cuda"]
+        """The arguments are as in the command.
+
+        Raises:
+            UsageError: `group_by` is invalid, there is no such model, or the name of the output is too long.
+        """
+        group_key(group_by)
+        super().__init__(source.manifests, current_call().options, speaker_model, device, num_workers)
+        self.defaults = shown_defaults(type(self.options))
+        self._group_by, self._selection, self._reused = group_by, selection, reuse_embeddings
+        self.batch_duration = batch_duration or BATCH_SECONDS["cpu" if device == "cpu" else "cuda"]
         self.kept_by_overwrite = (
             "embeddings of the same model and audio are used again; in another directory with "
             f"{option('--reuse-embeddings')} OUT"
         )
-        suffix = f"_withContextAudioMinDur{options.context_min_duration}MinSSIM{options.context_min_ssim}.json"
-        self._file_name = extended_name(manifests, suffix)  # a name that is too long is refused here
+        suffix = f"_withContextAudioMinDur{selection.min_duration}MinSSIM{selection.min_similarity}.json"
+        self._file_name = extended_name(source.manifests, suffix)
         self._planned: ContextPlan | None = None
 
     @property
@@ -94,7 +102,7 @@ class ContextJob(SpeakerJob[ContextContents]):
 
     def plan(self, workspace: Workspace) -> ContextPlan:
         """Index the manifests and pack their voices into bundles."""
-        keys: dict[str, KeyFunction] = {"path": normal_path, "group": group_key(self.options.group_by)}
+        keys: dict[str, KeyFunction] = {"path": normal_path, "group": group_key(self._group_by)}
         records = self.read(workspace, keys)
 
         def make(scratch: Scratch) -> Values:
@@ -104,12 +112,12 @@ class ContextJob(SpeakerJob[ContextContents]):
         units = units_of("bundle", layout.bounds.tolist(), layout.seconds.tolist(), make=RecordUnit)
         note = (
             f"{layout.num_groups:,} voices with two utterances or more "
-            f"({option('--group-by', self.options.group_by)}), the one with most audio "
+            f"({option('--group-by', self._group_by)}), the one with most audio "
             f"{format_seconds(layout.largest_group)}"
         )
-        store = EmbeddingStore(self.model_identity, self.device, records.base_dirs, self.options.reuse_embeddings)
+        store = EmbeddingStore(self.model_identity, self.device, records.base_dirs, self._reused)
         contents = ContextContents(records, layout, store, workspace.root, order=layout.order, left_out=layout.left_out)
-        notes = [note, *notes_on_speaker_model(self.options.speaker_model)]
+        notes = [note, *notes_on_speaker_model(self.speaker_model)]
         notes += notes_on_speakers(record for _, record in records.sample())
         self._planned = records.plan(units, contents, layout.left_out, notes)
         return self._planned
@@ -134,7 +142,7 @@ class ContextJob(SpeakerJob[ContextContents]):
             if isinstance(self.model, NothingToEmbedEncoder) and not kept.is_kept.all():
                 raise InputChangedError(f"audio was changed during the run; run {same_command()} again")
             return Bundle(
-                numbers, contents.records, contents.layout, self.options, self.model, self.max_batch_samples, kept
+                numbers, contents.records, contents.layout, self._selection, self.model, self.max_batch_samples, kept
             )
 
         return begin
@@ -150,7 +158,7 @@ class ContextJob(SpeakerJob[ContextContents]):
         return {
             "manifest": out / self.file_name,
             **plan.contents.records.merged_details(out),
-            "kept_by_min_ssim": kept_at(best, self.options.context_min_ssim),
+            "kept_by_min_ssim": kept_at(best, self._selection.min_similarity),
             "embeddings_reused": f"{counts[REUSED]:,.0f} of {sum(unit.num_records for unit in plan.units):,}",
             "hours_embedded": round(embedded / 3600, 4),
             "real_time_factor": round(embedded / wall, 1) if wall else 0.0,
@@ -162,31 +170,7 @@ class ContextJob(SpeakerJob[ContextContents]):
         }
 
 
-def extend_context_audio(options: ExtendContextAudio) -> Report:
-    """Add context audio to each record.
-
-    Returns:
-        The report of the run; `outputs["manifest"]` is the extended manifest.
-
-    Raises:
-        UsageError: options that do not go together, or inputs that cannot be read.
-
-    Examples:
-        >>> import prepcli
-        >>> report = prepcli.extend_context_audio("manifest.json", "context", speaker_model="resemblyzer")
-        >>> report.outputs["manifest"]
-        '/.../context/manifest_withContextAudioMinDur3.0MinSSIM0.6.json'
-    """
-    manifests, workspace, engine = open_run(options)
-    make_job = partial(ContextJob, manifests, options, num_workers=engine.num_workers)
-    after = None
-    if options.plot is not None:
-        check_plot(options.plot)  # checked before hours of work
-        after = partial(plot_contexts, path=options.plot, options=options)
-    return run_on_devices(make_job, options.devices, workspace, engine, after)
-
-
-def plot_contexts(report: Report, path: Path, options: ExtendContextAudio) -> None:
+def plot_contexts(report: Report, path: Path, selection: Selection) -> None:
     """Draw the histograms in the report of a finished run, and add the plot to the report.
 
     The suffix selects the format. Raises `UsageError` without matplotlib, or if the file cannot be written.
@@ -201,8 +185,8 @@ def plot_contexts(report: Report, path: Path, options: ExtendContextAudio) -> No
     similarity.stairs(kept["counts"], kept["edges"], fill=True, color="tab:blue", label="kept")
     duration.stairs(durations["counts"], durations["edges"], fill=True, color="tab:blue")
     for axes, limit, label, flag in (
-        (similarity, options.context_min_ssim, "cosine similarity to the best other utterance", "--context-min-ssim"),
-        (duration, options.context_min_duration, "duration of the context (s)", "--context-min-duration"),
+        (similarity, selection.min_similarity, "cosine similarity to the best other utterance", "--context-min-ssim"),
+        (duration, selection.min_duration, "duration of the context (s)", "--context-min-duration"),
     ):
         axes.axvline(limit, color="tab:red", label=f"{flag} {limit:g}")
         axes.set_xlabel(label)

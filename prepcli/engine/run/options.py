@@ -134,6 +134,8 @@ class RecordArguments(SetArguments, JobArguments, total=False):
 def run_options(asked: Any) -> "RunOptions":
     """The options of every job in the form in which the engine takes them; `asked` has them as attributes.
 
+    A command without records or without workers may lack those options.
+
     Raises:
         UsageError: the options contradict each other or the launcher's environment.
     """
@@ -141,13 +143,15 @@ def run_options(asked: Any) -> "RunOptions":
     from prepcli.engine.run.job import RunOptions
     from prepcli.processes.ranks import detect_rank
 
+    values: dict[str, Any] = {"num_workers": None, "retry_rejects": False, "verify_inputs": False, "no_steal": False}
+    values |= {"max_rejects": Budget().limit} | vars(asked)
     return RunOptions(
         rank=detect_rank(os.environ, asked.rank, asked.world_size, asked.launch_id),
-        num_workers=asked.num_workers or available_processors(),
+        num_workers=values["num_workers"] or available_processors(),
         overwrite=asked.overwrite,
-        retry_rejects=asked.retry_rejects,
+        retry_rejects=values["retry_rejects"],
         dry_run=asked.dry_run,
-        verify_inputs=asked.verify_inputs,
-        steal=not asked.no_steal,
-        budget=Budget(asked.max_rejects),
+        verify_inputs=values["verify_inputs"],
+        steal=not values["no_steal"],
+        budget=Budget(values["max_rejects"]),
     )

@@ -10,8 +10,8 @@ import pytest
 
 import prepcli as library
 from prepcli.commands.estimate_batch_sizes import child
-from prepcli.commands.estimate_batch_sizes.options import EstimateBatchSizes
 from tests.commands.estimate_batch_sizes import fake_child
+from tests.commands.estimate_batch_sizes.asking import settings
 from tests.commands.estimate_batch_sizes.test_job import asked, expected, run
 from tests.support.running import run_process
 from tests.support.tools import slow
@@ -74,7 +74,7 @@ def test_a_process_that_dies_before_it_reads(times: int, toy: Path, monkeypatch:
 def test_a_process_that_dies_between_steps(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next step was not begun by it, so that its size may fit."""
     monkeypatch.setenv(fake_child.VARIABLE, "{}")
-    options = EstimateBatchSizes(model_class="toys.Toy", config=Path("toy.yaml"))
+    options = settings(model_class="toys.Toy", config=Path("toy.yaml"))
     with closing(child.Child(fake_child.make, options, "cpu", toy / "log.txt", lambda facts: None)) as made:
         made.device_facts()
         number = made._process.pid

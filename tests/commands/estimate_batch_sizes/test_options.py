@@ -2,7 +2,7 @@
 
 import pytest
 
-from prepcli.commands.estimate_batch_sizes.options import parse_memory
+from prepcli.commands.estimate_batch_sizes.settings import parse_memory
 from prepcli.errors import UsageError
 
 

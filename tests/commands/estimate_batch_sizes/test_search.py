@@ -13,8 +13,8 @@ from prepcli.commands.estimate_batch_sizes.buckets import (
     tokens_of,
 )
 from prepcli.commands.estimate_batch_sizes.job import BatchSizesJob
-from prepcli.commands.estimate_batch_sizes.options import EstimateBatchSizes
 from prepcli.commands.estimate_batch_sizes.search import BucketResults, Step, bisect
+from tests.commands.estimate_batch_sizes.asking import settings
 from tests.commands.estimate_batch_sizes.fake_child import FakeModel
 from tests.commands.estimate_batch_sizes.nemo_search import SCRIPT, nemo_merge, nemo_profile, own_of_nemo
 
@@ -23,7 +23,7 @@ class Here(BatchSizesJob):
     """The job with a toy in this process, which counts the steps."""
 
     def __init__(self, model: FakeModel, bounds: Sequence[Bound], start: int = 32, threshold: float = 0.05) -> None:
-        super().__init__(EstimateBatchSizes(start_batch_size=start, threshold=threshold), self)  # type: ignore[arg-type]
+        super().__init__(settings(start_batch_size=start, threshold=threshold), self)  # type: ignore[arg-type]
         self.model, self.bounds = model, list(bounds)
         self.found = [BucketResults() for _ in bounds]
         self.asked: list[tuple[float, int | None, int]] = []

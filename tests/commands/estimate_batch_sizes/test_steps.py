@@ -14,8 +14,8 @@ import yaml
 from prepcli.commands.estimate_batch_sizes import child
 from prepcli.commands.estimate_batch_sizes.buckets import Bound
 from prepcli.commands.estimate_batch_sizes.job import BatchSizesJob
-from prepcli.commands.estimate_batch_sizes.options import EstimateBatchSizes
 from prepcli.commands.estimate_batch_sizes.search import BucketResults, peak_of
+from tests.commands.estimate_batch_sizes.asking import settings
 from tests.commands.estimate_batch_sizes.tiny_models import AED, CTC, MAGPIE, aed_config, ctc_config, magpie_config
 from tests.conftest import MINI_CORPUS
 from tests.support.forks import FORKING
@@ -50,7 +50,7 @@ def trainer(model_class: str, config: Path, **options: Any) -> ModelTrainer:
         "gpu_memory": "1TB",
         "memory_fraction": 1.0,
     }
-    return ModelTrainer(EstimateBatchSizes(**words | options), "cpu")
+    return ModelTrainer(settings(**words | options), "cpu")
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_the_lines_of_an_encoder_with_a_decoder(tmp_path: Path, monkeypatch: pyt
     made._limit, found = limit, []
     for device in ("cpu", "cuda"):  # extrapolated, and searched
         results = [BucketResults() for _ in bounds]
-        search = BatchSizesJob(EstimateBatchSizes(start_batch_size=4, device=device), made)  # type: ignore[arg-type]
+        search = BatchSizesJob(settings(start_batch_size=4, device=device), made)  # type: ignore[arg-type]
         search._settle_all(bounds, results, limit)
         found.append([one.size for one in results])
     assert found[0] == found[1]
