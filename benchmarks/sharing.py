@@ -24,16 +24,16 @@ def watch():
         peak = max(peak, value("/proc/self/status", "RssAnon:"))
         time.sleep(0.2)
 threading.Thread(target=watch, daemon=True).start()
-from prepcli.processes.ranks import Rank
-from prepcli.engine.state.workspace import Workspace
-from prepcli.commands.manifest_to_tarred.job import TarredJob
-from prepcli.commands.manifest_to_tarred.options import TarredOptions
+import prepcli
+from prepcli.commands.manifest_to_tarred import making
 manifest, out, rank, world_size = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 begun = time.monotonic()
-workspace = Workspace(out)
-workspace.rank = Rank(rank, world_size)
-options = TarredOptions(num_shards=1024, shuffle=True)
-plan = TarredJob([manifest], options).plan(workspace)
+def only_plan(output, plan, *_, **__):
+    output.workspace.rank = output.engine.rank
+    return plan(output.workspace)
+making.run = only_plan
+ranks = {"rank": rank, "world_size": world_size, "num_workers": 1}
+plan = prepcli.manifest_to_tarred(manifest, out, num_shards=1024, shuffle=True, **ranks)
 seconds = time.monotonic() - begun
 contents = plan.contents
 for column in (contents.records.index.start, contents.layout.sets[0].records, contents.layout.ambiguous):

@@ -1,7 +1,7 @@
 """Commands are typed functions: Python calls them as they are, and the command line follows from their signatures.
 
     @command("score")
-    def score(manifest: Manifest, out: OutManifest, *, fields: Fields = "basic", **more: Unpack[JobOptions]) -> Report:
+    def score(manifest: Manifests, out: OutFile, *, fields: Fields = "basic", **more: Unpack[JobArguments]) -> Report:
 
 Each parameter is `Annotated[TYPE, Option("What it does.")]`. `**more` stands for options that many commands have: the
 keys of a `TypedDict` (PEP 692), whose defaults are in their `Option`. The docstring has the text of `--help`, then the

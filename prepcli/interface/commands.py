@@ -85,7 +85,9 @@ def _command(
 
 def _of_corpus(corpus: Corpus) -> Command:
     report = _REPORT_OF_JOB if corpus.is_sliced else "commands.download.report.DownloadReport"
-    return _command(f"download {corpus.name}", corpus.summary, report, package="download")
+    return _command(
+        f"download {corpus.name}", corpus.summary, report, package="download", module=corpus.module, is_typed=True
+    )
 
 
 TASKS: dict[str, tuple[Command, ...]] = {
@@ -96,7 +98,8 @@ TASKS: dict[str, tuple[Command, ...]] = {
             "Any corpus that lhotse prepares, from your copy.",
             "commands.download.report.DownloadReport",
             package="download",
-            module="lhotse",
+            module="by_lhotse",
+            is_typed=True,
         ),
         _command("make-manifest", "Make a manifest of your own audio", module="command", is_typed=True),
         _command("fix-durations", "Measure the durations of a manifest again", module="command", is_typed=True),
@@ -127,7 +130,7 @@ TASKS: dict[str, tuple[Command, ...]] = {
         ),
     ),
     "Prepare training data from manifests": (
-        _command("manifest-to-tarred", "Make tar shards with manifests, for NeMo", module="command"),
+        _command("manifest-to-tarred", "Make tar shards with manifests, for NeMo", module="command", is_typed=True),
         _command("manifest-to-shar", "Make a Lhotse Shar set, for NeMo and lhotse", module="command", is_typed=True),
         _command(
             "manifest-to-wenet",

@@ -16,6 +16,7 @@ class Corpus(NamedTuple):
         publisher: the server from which the corpus is fetched; None if it is read from the user's copy.
         copy: the content of the user's copy, for the summary.
         is_sliced: whether the recordings are cut into slices; the command then has the report of a job.
+        module: the module in `prepcli.commands.download` with the command.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Corpus(NamedTuple):
     publisher: str | None = None
     copy: str = ""
     is_sliced: bool = False
+    module: str = "asr"
 
     @property
     def summary(self) -> str:
@@ -81,6 +83,7 @@ CORPORA = (
         archives="Archive 2.7 GB",
         licence="public domain",
         publisher="keithito.com",
+        module="tts",
     ),
     Corpus(
         name="libritts",
@@ -90,6 +93,7 @@ CORPORA = (
         archives="Archives 84 GB",
         licence="CC BY 4.0",
         publisher="OpenSLR",
+        module="tts",
     ),
     Corpus(
         name="libritts-r",
@@ -99,6 +103,7 @@ CORPORA = (
         archives="Archives about as large",
         licence="CC BY 4.0",
         publisher="OpenSLR",
+        module="tts",
     ),
     Corpus(
         name="hifitts",
@@ -108,6 +113,7 @@ CORPORA = (
         archives="Archive about 41 GB",
         licence="CC BY 4.0",
         publisher="OpenSLR",
+        module="tts",
     ),
     Corpus(
         name="hifitts2",
@@ -117,6 +123,7 @@ CORPORA = (
         archives="Chapters one by one",
         licence="CC BY 4.0",
         publisher="LibriVox",
+        module="tts",
     ),
     Corpus(
         name="vctk",
@@ -126,6 +133,7 @@ CORPORA = (
         archives="Archive 11.7 GB",
         licence="CC BY 4.0",
         publisher="Edinburgh DataShare",
+        module="tts",
     ),
     Corpus(
         name="mls",
@@ -152,6 +160,7 @@ CORPORA = (
         licence="LDC licence",
         copy="LDC2004S13, LDC2005S13 or both",
         is_sliced=True,
+        module="telephone",
     ),
     Corpus(
         name="hub5",
@@ -161,6 +170,7 @@ CORPORA = (
         licence="LDC licence",
         copy="LDC2002S09, LDC2002T43",
         is_sliced=True,
+        module="telephone",
     ),
 )
 """The corpora, in the order of `prepcli download --help`."""

@@ -37,6 +37,11 @@ def paths_of(paths: Paths) -> tuple[AnyPath, ...]:
     return tuple(map(path_of, texts_of(paths)))
 
 
+def listed(paths: Paths) -> Sequence[PathText]:
+    """One or several paths as a sequence."""
+    return [paths] if isinstance(paths, (str, PathLike)) else paths
+
+
 @dataclass(frozen=True)
 class Option:
     """The attributes of an option besides its name, type and default.

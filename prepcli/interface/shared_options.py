@@ -34,12 +34,8 @@ Manifest = Annotated[str, _manifest("NeMo manifest(s), or a data set (tarred, Sh
 Manifests = Annotated[
     Paths, _manifest("NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip)")
 ]
-ManifestOnly = Annotated[str, _manifest("NeMo manifest(s)")]
 ManifestsOnly = Annotated[Paths, _manifest("NeMo manifest(s)")]
 
-OutManifest = Annotated[
-    Path, Option("Manifest to write.", metavar="OUT.json", is_argument=True, shapes_output=False, names_file=True)
-]
 OutFile = Annotated[
     PathText,
     Option("Manifest to write.", metavar="OUT.json", is_argument=True, shapes_output=False, names_file=True),

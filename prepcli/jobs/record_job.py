@@ -4,27 +4,23 @@ import glob
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
 
 from prepcli.engine.publishing.publish import UnitWriter
-from prepcli.engine.run.job import Job, RunOptions, UnitJob
-from prepcli.engine.run.starting import revisions_of
+from prepcli.engine.run.job import Job, UnitJob
 from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.plan import Plan, Unit, UnitT
-from prepcli.engine.state.work_folder import note_unused
 from prepcli.engine.state.workspace import Workspace
-from prepcli.jobs.inputs.named import manifests_of, refuse_one_pass
+from prepcli.jobs.inputs.named import refuse_one_pass
 from prepcli.jobs.records import LeftOut, Records, settings_over
 from prepcli.jobs.row_names import BY_ID
 from prepcli.manifest.parts import KeyFunction
 from prepcli.manifest.record import Record
 from prepcli.planning.arrays import Scratch, Values
 from prepcli.planning.split import Indices, by_count, in_order, seconds_of
-from prepcli.storage.input_files import refuse_swapped
 from prepcli.storage.paths import AnyPath
 
 
@@ -192,24 +188,6 @@ class OverRecords(Job[UnitT, ContentsT]):
     def planned_rejects(self, plan: Plan[UnitT, ContentsT]) -> Iterator[bytes]:
         """Yield the reject lines of unusable lines and of records that are left out, in input order."""
         return plan.contents.records.planned_rejects(plan.contents.left_out)
-
-
-def open_run(options: Any) -> tuple[list[str], Workspace, RunOptions]:
-    """The manifests that a command reads, its workspace, and the options of the engine.
-
-    Args:
-        options: the options of a command that reads MANIFEST and writes OUT. Their class extends `SetInput` and
-            `JobOptions`, and has the fields `manifest`, `out` and, if OUT may be in an object store, `work_dir`.
-
-    Raises:
-        UsageError: MANIFEST and OUT are swapped, or a manifest cannot be found.
-    """
-    refuse_swapped(options.manifest, options.out)
-    engine, work_dir = options.engine(), getattr(options, "work_dir", None)
-    workspace = Workspace(options.out, work_dir=work_dir)
-    manifests = manifests_of(options.manifest, options, partial(revisions_of, workspace, engine))
-    note_unused(work_dir, options.out)
-    return manifests, workspace, engine
 
 
 class RecordWriter(ABC):

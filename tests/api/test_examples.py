@@ -3,7 +3,7 @@
 import doctest
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,6 @@ import pytest
 
 import prepcli as library
 from prepcli.commands.download.fetch import Archive
-from prepcli.commands.download.options import FetchOptions
 from prepcli.commands.estimate_batch_sizes import job
 from prepcli.engine.publishing.rejects import Budget
 from prepcli.interface.commands import COMMANDS
@@ -28,7 +27,9 @@ from tests.support.tools import need_package
 from tests.support.toy_codec import use_toy_codec
 
 pytestmark = pytest.mark.usefixtures("unchanged_caller")
-FETCHING = {one.name: one.python_name for one in COMMANDS if issubclass(one.load_options(), FetchOptions)}
+FETCHING = {
+    one.name: one.python_name for one in COMMANDS if "extracted" in {field.name for field in fields(one.load_options())}
+}
 WITH_MORE = {
     "blend",
     "download aishell2",

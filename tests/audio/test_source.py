@@ -7,20 +7,14 @@ from typing import Any
 
 import pytest
 
+import prepcli
 from prepcli.audio.source import FileSource
-from prepcli.commands.manifest_to_tarred.job import TarredJob
-from prepcli.commands.manifest_to_tarred.options import TarredOptions
-from prepcli.engine.run.job import RunOptions
-from prepcli.engine.run.run import run_job
-from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import PrepcliError
 from tests.conftest import MINI_CORPUS, tree
 
 
 def run(out: Path) -> Any:
-    workspace = Workspace(out)
-    job = TarredJob([str(MINI_CORPUS / "manifest.json")], TarredOptions(num_shards=4))
-    return run_job(job, workspace, RunOptions(num_workers=2))
+    return prepcli.manifest_to_tarred(MINI_CORPUS / "manifest.json", out, num_shards=4, num_workers=2)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from prepcli.commands.manifest_to_tarred.job import TarredJob
+from prepcli.commands.manifest_to_tarred import making, shards
 from prepcli.errors import InputChangedError
 from prepcli.storage.input_files import check_unchanged, state_of
 from tests.conftest import SHORT_CORPUS, read_lines, tree
@@ -47,13 +47,13 @@ def test_a_manifest_rewritten_during_a_run(
     write_old()
     arguments = [manifest, "--audio-base-dir", SHORT_CORPUS, "--num-shards", 3, "--num-workers", 1]
     assert prepcli("manifest-to-tarred", arguments[0], tmp_path / "reference", *arguments[1:]).code == 0
-    process = TarredJob.process
+    write = shards.write_shard
 
-    def slow(self: TarredJob, plan: Any, unit: Any, writer: Any, advance: Any) -> None:
-        process(self, plan, unit, writer, advance)
+    def slow(contents: Any, unit: Any, writer: Any, form: Any) -> None:
+        write(contents, unit, writer, form)
         rewrite(manifest, pack(new))
 
-    monkeypatch.setattr(TarredJob, "process", slow)
+    monkeypatch.setattr(making, "write_shard", slow)
     done = prepcli("manifest-to-tarred", arguments[0], tmp_path / "out", *arguments[1:])
     assert done.code == 1
     assert f"{manifest} was changed during the run" in done.error_line
@@ -94,18 +94,18 @@ def test_a_manifest_rewritten_with_the_size_and_time_that_it_had(
 ) -> None:
     """At the beginning, and after the last line was read."""
     manifest = Path(shutil.copy(MINI, tmp_path / "m.json"))
-    process, done = TarredJob.process, tmp_path / "done"
+    write, done = shards.write_shard, tmp_path / "done"
 
-    def slow(self: TarredJob, plan: Any, unit: Any, writer: Any, advance: Any) -> None:
+    def slow(contents: Any, unit: Any, writer: Any, form: Any) -> None:
         if units_before == 0:
             rewrite(manifest, OTHER)
-        process(self, plan, unit, writer, advance)
+        write(contents, unit, writer, form)
         with done.open("a") as file:
             file.write("x")
         if done.stat().st_size == units_before:
             rewrite(manifest, OTHER)
 
-    monkeypatch.setattr(TarredJob, "process", slow)
+    monkeypatch.setattr(making, "write_shard", slow)
     options = ["--audio-base-dir", SHORT_CORPUS, "--num-shards", 2, "--num-workers", 1]
     stopped = prepcli("manifest-to-tarred", manifest, tmp_path / "out", *options)
     assert stopped.code == 1
@@ -115,14 +115,14 @@ def test_a_manifest_rewritten_with_the_size_and_time_that_it_had(
 def test_other_permissions_and_another_name_are_not_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They change `ctime`, as a network file system may change the inode: then the content decides."""
     manifest = Path(shutil.copy(MINI, tmp_path / "m.json"))
-    process = TarredJob.process
+    write = shards.write_shard
 
-    def slow(self: TarredJob, plan: Any, unit: Any, writer: Any, advance: Any) -> None:
+    def slow(contents: Any, unit: Any, writer: Any, form: Any) -> None:
         manifest.chmod(0o640)
         os.link(manifest, tmp_path / f"{unit.id}.json")
-        process(self, plan, unit, writer, advance)
+        write(contents, unit, writer, form)
 
-    monkeypatch.setattr(TarredJob, "process", slow)
+    monkeypatch.setattr(making, "write_shard", slow)
     options = ["--audio-base-dir", SHORT_CORPUS, "--num-shards", 2, "--num-workers", 1, "--json"]
     done = prepcli("manifest-to-tarred", manifest, tmp_path / "out", *options)
     assert (done.code, done.json["records_out"]) == (0, 48)

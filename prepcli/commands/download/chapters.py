@@ -5,9 +5,10 @@ import hashlib
 import os
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -20,18 +21,20 @@ from prepcli.audio.segments import decode, whole
 from prepcli.commands.download.corpus_unpack import fetch_bar
 from prepcli.commands.download.data_set import may_lie_outside, speaker_name
 from prepcli.commands.download.fetch import Archive, fetch
-from prepcli.commands.download.options import DownloadHifitts2
 from prepcli.commands.download.prepare import exclusive_lock
 from prepcli.commands.download.published.hifitts2 import COMMAND, DATASET, RATES, SETS, folder_of, published
 from prepcli.engine.publishing.publish import Marker, UnitWriter
-from prepcli.engine.run.job import RunOptions
+from prepcli.engine.run.function import Output, run
+from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import with_continuation
 from prepcli.engine.state.plan import InputFile, Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import IncompleteError, RecordRejected, RejectReason, UsageError, naming, option
 from prepcli.formats.names import normal_path
 from prepcli.gate import FirstPlaces
-from prepcli.jobs.record_job import RecordContents, RecordJob, RecordUnit, RecordWriter, units_of
+from prepcli.jobs.record_job import RecordContents, RecordUnit, units_of
+from prepcli.jobs.records import Records
+from prepcli.jobs.source import items
 from prepcli.manifest.columns import key_bytes
 from prepcli.manifest.index import content_digest
 from prepcli.manifest.record import Record, Value
@@ -39,11 +42,7 @@ from prepcli.planning.arrays import Scratch, Values
 from prepcli.planning.split import seconds_of
 from prepcli.processes.signals import stop_on_signals
 from prepcli.storage.input_files import read_at, state_of
-from prepcli.storage.paths import AnyPath
 from prepcli.storage.transfer import BusyError, FetchError
-
-if TYPE_CHECKING:
-    from prepcli.jobs.records import Records
 
 CHAPTERS_PER_UNIT = 4
 MAX_DIFFERENCE = 0.1
@@ -66,17 +65,17 @@ class _Chapter(msgspec.Struct):
     duration: float | None = None
 
 
-def metadata_of(options: DownloadHifitts2, workspace: Workspace, engine: RunOptions) -> Path:
-    """Return the folder with the published manifests, which are fetched if they are not there.
+def metadata_of(edition: str, base_url: str | None, output: Output) -> Path:
+    """Return the folder with the published manifests of an edition, which are fetched if they are not there.
 
     Raises:
         UsageError: manifests are missing, and this is a dry run or a run with several ranks.
         FetchError: no server has a manifest.
         IncompleteError: the servers cannot be reached; the same command continues.
     """
+    workspace, engine = output.workspace, output.engine
     folder = workspace.root / "metadata"
-    edition = options.sampling_rate
-    missing = [one for one in published(edition, options.base_url) if not (folder / one.name).exists()]
+    missing = [one for one in published(edition, base_url) if not (folder / one.name).exists()]
     if missing and (engine.dry_run or engine.rank.world_size > 1):
         raise UsageError(
             f"{missing[0].name} is not here yet; run the command once without ranks and with {option('--fetch-only')}, "
@@ -108,114 +107,122 @@ class ChapterContents(RecordContents):
     lines: NDArray[np.int64]
 
 
-_Plan = Plan[RecordUnit, ChapterContents]
+@dataclass(frozen=True, slots=True)
+class _Edition:
+    """An edition of the corpus.
 
-
-class ChapterJob(RecordJob[RecordUnit, ChapterContents]):
-    """Cuts chapters into utterances.
-
-    A record is a line of the published manifest; a unit is a few chapters and their records.
+    Attributes:
+        name: its name, such as `hifitts2_22khz`.
+        rate: its sampling rate (Hz).
+        list: the path of the published list of chapters.
+        copies: a folder with copies of the chapters; None: they are fetched.
+        base_url: the address below which they are fetched; None: the publishers'.
     """
 
-    command: ClassVar[str] = COMMAND
+    name: str
+    rate: int
+    list: str
+    copies: Path | None
+    base_url: str | None
 
-    def __init__(self, options: DownloadHifitts2, metadata: Path, num_workers: int) -> None:
-        """`metadata`: the folder with the published manifests."""
-        self.base_url, self.chapters, self.num_workers = options.base_url, options.chapters, num_workers
-        self.name, self.sampling_rate = folder_of(options.sampling_rate), RATES[options.sampling_rate]
-        manifest, self.list = (str(metadata / one.name) for one in published(options.sampling_rate, None))
-        self.manifests = [manifest]
-        for path in (*self.manifests, self.list):
-            if not os.path.isfile(path):
-                raise UsageError(f"{path} does not exist: {option('--metadata')} holds the published manifests")
 
-    @property
-    def audio_base_dir(self) -> AnyPath | None:
-        """None: the audio paths in the published manifest name files that this job makes."""
-        return None
+def cut_chapters(
+    sampling_rate: str, base_url: str | None, copies: Path | None, metadata: Path, output: Output
+) -> Report:
+    """Cut chapters into utterances, and write manifests of these.
 
-    def own_settings(self) -> dict[str, Any]:
-        """The name of the corpus with the edition, such as `hifitts2_22khz`."""
-        return {"corpus": self.name}
+    A record is a line of the published manifest; a unit is a few chapters and their records.
 
-    def output_patterns(self, plan: _Plan) -> Sequence[str]:
-        """The names of the manifests."""
-        return [self._manifest(one) for one in SETS]
+    Args:
+        sampling_rate: the option of this name.
+        base_url: the address below which chapters are fetched; None: the publishers'.
+        copies: a folder with copies of the chapters; None: they are fetched.
+        metadata: the folder with the published manifests.
+        output: the data root.
 
-    def _manifest(self, one: str) -> str:
-        return f"{self.name}/{one}.json"
+    Raises:
+        UsageError: `metadata` does not have the published manifests.
+    """
+    manifest, chapters = (str(metadata / one.name) for one in published(sampling_rate, None))
+    for path in (manifest, chapters):
+        if not os.path.isfile(path):
+            raise UsageError(f"{path} does not exist: {option('--metadata')} holds the published manifests")
+    edition = _Edition(folder_of(sampling_rate), RATES[sampling_rate], chapters, copies, base_url)
+    settings = {"corpus": edition.name}
+    names = {one: f"{edition.name}/{one}.json" for one in SETS}
+    output.patterns = list(names.values())
 
-    def missing_sample(self, plan: _Plan) -> str | None:
-        """Return None: no audio file is looked for, because this job makes the files that the manifest names."""
-        return None
-
-    def plan(self, workspace: Workspace) -> _Plan:
-        """Find the chapter of each record, and order the records by chapter."""
-        records = self.read(workspace, {"path": normal_path})
-        state = state_of(self.list)
-        values = self.layout(records, lambda scratch: self._by_chapter(records, scratch), repr(state))
+    def plan(workspace: Workspace) -> Plan[RecordUnit, ChapterContents]:
+        keys = {"path": normal_path}
+        records = Records([manifest], keys=keys, workspace=workspace, num_workers=output.engine.num_workers)
+        state = state_of(chapters)
+        values = records.layout([COMMAND, settings, repr(state)], partial(_by_chapter, records, chapters))
         units = units_of("chapters", values["bounds"].tolist(), values["seconds"].tolist(), make=RecordUnit)
         arrays = {name: values[name] for name in ("chapter", "repeated", "lines", "order")}
-        contents = ChapterContents(records, **arrays)
-        plan = records.plan(units, contents)
-        plan.inputs.append(InputFile(self.list, values["sha256"], state, content_digest))
-        return plan
+        made = records.plan(units, ChapterContents(records, **arrays))
+        made.inputs.append(InputFile(chapters, values["sha256"], state, content_digest))
+        return replace(made, missing_sample=lambda: None)  # the manifest names files that this command makes
 
-    def _by_chapter(self, records: "Records", scratch: Scratch) -> Values:
-        hashes, owners, lines, digest, offset = bytearray(), array("q"), array("q"), hashlib.sha256(), 0
-        decoder = msgspec.json.Decoder(_Chapter)
-        with naming(self.list), Path(self.list).open("rb") as file:
-            for line in file:
-                digest.update(line)
-                with contextlib.suppress(msgspec.DecodeError):  # then the records of this line have no chapter
-                    for utterance in decoder.decode(line).utterances:
-                        hashes += key_bytes(normal_path(utterance.audio_filepath or "."))
-                        owners.append(len(lines))
-                    lines.append(offset)
-                offset += len(line)
-        known = np.frombuffer(bytes(hashes), "<u8")
-        by_hash = np.argsort(known, kind="stable")
-        wanted = records.index.keys["path"]
-        chapter = np.full(len(records), -1, np.int64)
-        if len(known):
-            at = np.minimum(np.searchsorted(known, wanted, sorter=by_hash), len(known) - 1)
-            is_known = known[by_hash[at]] == wanted
-            chapter[is_known] = np.array(owners, np.int64)[by_hash[at[is_known]]]
-            in_order = known[by_hash]
-            chapter[np.isin(wanted, in_order[1:][in_order[1:] == in_order[:-1]])] = -2
-        _, firsts_of, numbers = np.unique(wanted, return_index=True, return_inverse=True)
-        first = firsts_of[numbers]
-        again = np.flatnonzero(first != np.arange(len(first)))
-        order = np.argsort(chapter, kind="stable")
-        firsts = np.arange(0, len(lines) + CHAPTERS_PER_UNIT, CHAPTERS_PER_UNIT)
-        bounds = np.unique([0, *np.searchsorted(chapter[order], firsts), len(records)])
-        return {
-            "order": order,
-            "bounds": bounds,
-            "seconds": seconds_of(records.index.duration, order, bounds),
-            "chapter": chapter,
-            "repeated": np.stack([again, first[again]], axis=1),
-            "lines": np.array([*lines, offset], np.int64),
-            "sha256": digest.hexdigest(),
-        }
+    def write(contents: ChapterContents, unit: RecordUnit, writer: UnitWriter) -> None:
+        cutter = _Cutter(edition, contents, writer)
+        for item in items(contents, unit, writer):
+            with item:
+                item.seconds = cutter.add(item.number, item.record)
 
-    def open_unit(self, contents: ChapterContents, unit: RecordUnit, writer: UnitWriter) -> "_Cutter":
-        """Return the writer that cuts the utterances of a unit."""
-        return _Cutter(self, contents, writer)
-
-    def finish(self, plan: _Plan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Join the lines of each set into its manifest, in the order of the chapters; returns the paths by set."""
-        for one in SETS:
+    def join(made: Plan[RecordUnit, ChapterContents], markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
+        for one, name in names.items():
             parts = (f"parts/{marker.unit}.{one}.jsonl" for marker in markers)
-            writer.join(self._manifest(one), (part for part in parts if writer.part(part).exists()))
-        return {one: writer.workspace.out / self._manifest(one) for one in SETS}
+            writer.join(name, (part for part in parts if writer.part(part).exists()))
+        return {one: output.path / name for one, name in names.items()}
+
+    return run(output, plan, write, join, settings=settings)
 
 
-class _Cutter(RecordWriter):
+def _by_chapter(records: Records, chapters: str, scratch: Scratch) -> Values:
+    """The values of the plan; `chapters`: the path of the published list."""
+    hashes, owners, lines, digest, offset = bytearray(), array("q"), array("q"), hashlib.sha256(), 0
+    decoder = msgspec.json.Decoder(_Chapter)
+    with naming(chapters), Path(chapters).open("rb") as file:
+        for line in file:
+            digest.update(line)
+            with contextlib.suppress(msgspec.DecodeError):  # then the records of this line have no chapter
+                for utterance in decoder.decode(line).utterances:
+                    hashes += key_bytes(normal_path(utterance.audio_filepath or "."))
+                    owners.append(len(lines))
+                lines.append(offset)
+            offset += len(line)
+    known = np.frombuffer(bytes(hashes), "<u8")
+    by_hash = np.argsort(known, kind="stable")
+    wanted = records.index.keys["path"]
+    chapter = np.full(len(records), -1, np.int64)
+    if len(known):
+        at = np.minimum(np.searchsorted(known, wanted, sorter=by_hash), len(known) - 1)
+        is_known = known[by_hash[at]] == wanted
+        chapter[is_known] = np.array(owners, np.int64)[by_hash[at[is_known]]]
+        in_order = known[by_hash]
+        chapter[np.isin(wanted, in_order[1:][in_order[1:] == in_order[:-1]])] = -2
+    _, firsts_of, numbers = np.unique(wanted, return_index=True, return_inverse=True)
+    first = firsts_of[numbers]
+    again = np.flatnonzero(first != np.arange(len(first)))
+    order = np.argsort(chapter, kind="stable")
+    firsts = np.arange(0, len(lines) + CHAPTERS_PER_UNIT, CHAPTERS_PER_UNIT)
+    bounds = np.unique([0, *np.searchsorted(chapter[order], firsts), len(records)])
+    return {
+        "order": order,
+        "bounds": bounds,
+        "seconds": seconds_of(records.index.duration, order, bounds),
+        "chapter": chapter,
+        "repeated": np.stack([again, first[again]], axis=1),
+        "lines": np.array([*lines, offset], np.int64),
+        "sha256": digest.hexdigest(),
+    }
+
+
+class _Cutter:
     """Cuts the utterances of a unit, chapter by chapter."""
 
-    def __init__(self, job: ChapterJob, contents: ChapterContents, writer: UnitWriter) -> None:
-        self._job, self._contents, self._writer = job, contents, writer
+    def __init__(self, edition: _Edition, contents: ChapterContents, writer: UnitWriter) -> None:
+        self._edition, self._contents, self._writer = edition, contents, writer
         self._number: int | None = None
         self._problem: RecordRejected | None = None
         self._samples: NDArray[np.float32] = np.empty(0, np.float32)
@@ -223,6 +230,7 @@ class _Cutter(RecordWriter):
         self._lines: dict[str, Any] = {}
 
     def add(self, number: int, record: Record) -> float:
+        """Write an utterance and its line; returns its seconds of audio."""
         path, part, speaker = record.audio_filepath, record.text("set"), record.get("speaker")
         if may_lie_outside(path) or not path.endswith(".flac"):
             raise RecordRejected(RejectReason.BAD_FIELD, f"audio_filepath {path!r} is not a FLAC file of the corpus")
@@ -233,8 +241,8 @@ class _Cutter(RecordWriter):
         self._check_first(number, path)
         self._open(int(self._contents.chapter[number]))
         samples = self._cut(path)
-        rate = self._job.sampling_rate
-        self._writer.add(f"{self._job.name}/{path}", encode(samples, rate, "flac"))
+        rate = self._edition.rate
+        self._writer.add(f"{self._edition.name}/{path}", encode(samples, rate, "flac"))
         changes: dict[str, Value] = {
             "duration": len(samples) / rate,
             "speaker": speaker_name("en", DATASET, str(speaker)),
@@ -262,7 +270,7 @@ class _Cutter(RecordWriter):
             RecordRejected: the utterance is empty, or ends more than `MAX_DIFFERENCE` after its chapter.
         """
         offset, seconds = self._spans[normal_path(path)]
-        rate = self._job.sampling_rate
+        rate = self._edition.rate
         samples = self._samples[max(int(offset * rate), 0) : max(int((offset + seconds) * rate), 0)]
         lost = seconds - len(samples) / rate
         if not len(samples) or lost > MAX_DIFFERENCE:
@@ -277,13 +285,15 @@ class _Cutter(RecordWriter):
             RecordRejected: the chapter cannot be used. Each call for this chapter raises the error.
         """
         if number == -2:
-            raise RecordRejected(RejectReason.BAD_FIELD, f"{self._job.list} has it several times: which one is meant?")
+            raise RecordRejected(
+                RejectReason.BAD_FIELD, f"{self._edition.list} has it several times: which one is meant?"
+            )
         if number < 0:
-            raise RecordRejected(RejectReason.MISSING_AUDIO, f"no chapter of {self._job.list} has it")
+            raise RecordRejected(RejectReason.MISSING_AUDIO, f"no chapter of {self._edition.list} has it")
         if number != self._number:
             self._number, self._problem, self._samples = number, None, np.empty(0, np.float32)
             first, end = self._contents.lines[number : number + 2].tolist()
-            with Path(self._job.list).open("rb") as file:
+            with Path(self._edition.list).open("rb") as file:
                 lines = read_at(file.fileno(), end - first, first)  # damaged lines may follow
             chapter = msgspec.json.decode(lines.partition(b"\n")[0], type=_Chapter)
             self._spans = {normal_path(one.audio_filepath): (one.offset, one.duration) for one in chapter.utterances}
@@ -296,7 +306,7 @@ class _Cutter(RecordWriter):
 
     def _read(self, chapter: _Chapter) -> NDArray[np.float32]:
         """The samples of a chapter, as the mean of its channels, and at the sampling rate of the edition."""
-        rate = self._job.sampling_rate
+        rate = self._edition.rate
         with self._file(chapter) as path:
             segment = whole(path, probe(path, chapter.chapter_filepath), chapter.chapter_filepath)
             samples = to_float32(decode(segment)).mean(axis=1, dtype=np.float32)
@@ -312,12 +322,12 @@ class _Cutter(RecordWriter):
         name = chapter.chapter_filepath
         if may_lie_outside(name):
             raise RecordRejected(RejectReason.BAD_FIELD, "the path of the chapter may lie outside of the corpus")
-        if self._job.chapters is not None:
-            yield str(self._job.chapters / name)
+        if self._edition.copies is not None:
+            yield str(self._edition.copies / name)
             return
         archive = Archive(os.path.basename(name), (chapter.url,))
-        if self._job.base_url is not None:
-            archive = Archive(archive.name, (f"{self._job.base_url.rstrip('/')}/{name}",))
+        if self._edition.base_url is not None:
+            archive = Archive(archive.name, (f"{self._edition.base_url.rstrip('/')}/{name}",))
         try:
             path = fetch(archive, self._writer.folder / "chapter", lambda *_: None)
         except (FetchError, BusyError) as error:

@@ -1,4 +1,4 @@
-"""download lhotse: run a recipe of lhotse in a process of its own, then make manifests of its output."""
+"""Runs a recipe of lhotse in a process of its own, then makes manifests of its output."""
 
 import contextlib
 import difflib
@@ -11,25 +11,24 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
+from typing import get_type_hints
 
 import msgspec
 
 from prepcli.commands.download.data_set import workspace_of
 from prepcli.commands.download.job import checked
-from prepcli.commands.download.options import DownloadLhotse
 from prepcli.commands.download.prepare import exclusive_lock
 from prepcli.commands.download.recipes import OUTPUT, RECIPES, Recipe
 from prepcli.commands.download.report import DownloadReport
 from prepcli.commands.make_manifest.command import make_manifest
 from prepcli.commands.make_manifest.lhotse import LhotseFiles, files_in
-from prepcli.engine.run.options import JobOptions
+from prepcli.engine.run.options import JobArguments, run_options
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import with_continuation
 from prepcli.engine.state.workspace import Workspace, read_document, write_json
 from prepcli.errors import IncompleteError, PrepcliError, TooManyRejectsError, UsageError, option, same_command
-from prepcli.interface.calls import tell
+from prepcli.interface.calls import current_call, tell
 from prepcli.interface.command import call_within
 from prepcli.processes.signals import stop_on_signals
 
@@ -66,31 +65,26 @@ class Prepared(msgspec.Struct):
     working_directory: str
 
 
-def download_lhotse(options: DownloadLhotse) -> DownloadReport:
-    """Make manifests of a corpus that lhotse prepares.
+def make_parts(
+    recipe: str, corpus: Sequence[str], data_root: Path, recipe_options: str, run_commands: bool
+) -> DownloadReport:
+    """Run the recipe, unless it has succeeded before, and make a manifest of each part of the corpus.
 
-    Returns:
-        The report; `data_sets` has the report of each part by its name. `outputs` are the manifests.
+    The arguments are the options of these names.
 
     Raises:
         UsageError: the recipe is unknown, no manifest can be made of its output, the arguments do not fit the recipe,
             lhotse is not installed, or several ranks run before the recipe has run once.
         PrepcliError: the recipe has failed; the message has the command to run by hand.
-
-    Examples:
-        >>> import prepcli
-        >>> report = prepcli.download_lhotse("ljspeech", corpus="LJSpeech-1.1", data_root="data")
-        >>> report.outputs["ljspeech_all"]
-        '/.../data/ljspeech_all.json'
     """
-    engine = options.engine()
-    command = f"download lhotse {options.recipe}"
-    workspace = workspace_of(f"lhotse-{options.recipe}", options.data_root)
-    arguments = _arguments(options)
+    engine = run_options(current_call().options)
+    command = f"download lhotse {recipe}"
+    workspace = workspace_of(f"lhotse-{recipe}", data_root)
+    arguments = _arguments(recipe, corpus, recipe_options)
     done = _prepared(workspace, arguments, starts_again=engine.overwrite and not engine.rank.restarts)
-    if done is None and options.dry_run:
+    if done is None and engine.dry_run:
         plan = {"command": command, "status": "dry_run", "runs": shlex.join(_words([*arguments, OUTPUT]))}
-        return DownloadReport({options.recipe: Report(command, "dry_run", str(options.data_root), details=plan)})
+        return DownloadReport({recipe: Report(command, "dry_run", str(data_root), details=plan)})
     if done is None and engine.rank.world_size > 1:
         raise UsageError(f"one process must run the recipe first: run {same_command()} once without ranks")
     try:
@@ -99,33 +93,33 @@ def download_lhotse(options: DownloadLhotse) -> DownloadReport:
     except IncompleteError as error:
         raise with_continuation(error, command, workspace) from None
     report = DownloadReport()
-    for part in _parts(workspace.root / done.folder, options.recipe):
-        report.data_sets[part.name] = _make(part, done, options)
+    for part in _parts(workspace.root / done.folder, recipe):
+        report.data_sets[part.name] = _make(part, done, data_root, run_commands)
     return checked(report, engine)
 
 
-def _arguments(options: DownloadLhotse) -> list[str]:
+def _arguments(name: str, corpus: Sequence[str], recipe_options: str) -> list[str]:
     """The arguments of `lhotse prepare` before the output folder; existing paths are made absolute.
 
     Raises:
         UsageError: the recipe is unknown, no manifest can be made of its output, the given arguments do not fit the
             recipe, or lhotse is not installed.
     """
-    recipe = RECIPES.get(options.recipe)
+    recipe = RECIPES.get(name)
     if recipe is None:
-        close = difflib.get_close_matches(options.recipe.lower(), RECIPES, 1)
+        close = difflib.get_close_matches(name.lower(), RECIPES, 1)
         hint = f": did you mean {close[0]}?" if close else ""
-        raise UsageError(f"lhotse has no recipe {options.recipe}{hint} (prepcli download {option('--list')} has all)")
+        raise UsageError(f"lhotse has no recipe {name}{hint} (prepcli download {option('--list')} has all)")
     if recipe.refused:
         raise UsageError(f"the recipe {recipe.name} is not for manifests: {recipe.refused}")
-    _check(recipe, options.corpus)
+    _check(recipe, corpus)
     if importlib.util.find_spec("lhotse") is None:
         raise UsageError("recipes of lhotse need it: pip install 'prepcli[lhotse]'")
     try:
-        words = shlex.split(options.recipe_options)
+        words = shlex.split(recipe_options)
     except ValueError as error:
-        raise UsageError(f"{option('--recipe-options', options.recipe_options)}: {error}") from None
-    paths = [os.path.abspath(word) if os.path.exists(word) else word for word in options.corpus]
+        raise UsageError(f"{option('--recipe-options', recipe_options)}: {error}") from None
+    paths = [os.path.abspath(word) if os.path.exists(word) else word for word in corpus]
     if recipe.has_absolute_paths and "--absolute-paths" not in words:
         words += ["--absolute-paths", "true"]
     return [recipe.name, *words, *paths]
@@ -247,23 +241,23 @@ def _parts(folder: Path, recipe: str) -> list[LhotseFiles]:
     return found
 
 
-def _make(part: LhotseFiles, done: Prepared, options: DownloadLhotse) -> Report:
+def _make(part: LhotseFiles, done: Prepared, data_root: Path, run_commands: bool) -> Report:
     """Make the manifest of a part of the corpus, and return its report.
 
     If there are too many rejects, the report says so; `TooManyRejectsError` is not raised.
     """
-    root = os.path.realpath(options.data_root)
+    asked, root = current_call().options, os.path.realpath(data_root)
     inside = any(os.path.realpath(word).startswith(f"{root}/") for word in done.arguments if os.path.isabs(word))
     try:
         report = call_within(
             make_manifest,
-            **{one.name: getattr(options, one.name) for one in fields(JobOptions)},
+            **{name: getattr(asked, name) for name in get_type_hints(JobArguments)},
             source=part.main,
-            out=options.data_root / f"{part.name}.json",
+            out=data_root / f"{part.name}.json",
             format="lhotse",
             audio_base_dir=Path(done.working_directory),
             absolute_paths=not inside,
-            run_commands=options.run_commands,
+            run_commands=run_commands,
         )
     except TooManyRejectsError as error:  # the other parts are made too
         report = error.report

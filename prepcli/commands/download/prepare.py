@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from prepcli.commands.download.corpus_unpack import get_unpacked, move_in, stagi
 from prepcli.commands.download.data_set import INDEX_NAME, CorpusPart, workspace_of
 from prepcli.commands.download.fetch import Archive, note
 from prepcli.commands.download.index import LineIndex, is_repaired, write_index
-from prepcli.commands.download.options import FetchOptions
 from prepcli.engine.publishing.rejects import num_retryable
 from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.report import format_bytes
@@ -52,6 +52,19 @@ def is_ready(data_set: CorpusPart, data_root: Path) -> bool:
     return data_set.archive is None or (
         marker is not None and marker.settings == data_set.settings and not staging_of(workspace).exists()
     )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FetchOptions:
+    """The choices of a call that fetches archives; `prepcli.commands.download.arguments` explains them."""
+
+    data_root: Path
+    base_url: str | None = None
+    archive: Sequence[Path] = ()
+    extracted: Path | None = None
+    checksums: Path | None = None
+    keep_archives: bool = False
+    fetch_only: bool = False
 
 
 def plan_fetching(data_set: CorpusPart, options: FetchOptions) -> dict[str, Any]:

@@ -8,9 +8,10 @@ corpus is not copied.
 import contextlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -28,14 +29,17 @@ from prepcli.commands.download.conversations import (
     TranscriptLine,
     parse_span,
 )
-from prepcli.commands.download.options import DownloadFisher, DownloadHub5
 from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
 from prepcli.engine.publishing.rejects import Origin, reject_line
 from prepcli.engine.run.job import UnitJob
+from prepcli.engine.run.options import run_options
+from prepcli.engine.run.report import Report
+from prepcli.engine.run.run import run_job
 from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.plan import InputFile, Plan, Unit, input_file
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError, naming, option
+from prepcli.interface.calls import current_call
 from prepcli.interface.options import settings_of
 from prepcli.manifest.fields import decode_line
 from prepcli.processes.in_hand import take_in_hand
@@ -194,20 +198,28 @@ class Chunk(Unit):
 SlicingPlan = Plan[Chunk, None]
 
 
+def slice_corpus(corpus: SlicedCorpus, folder: Path, min_duration: float) -> Report:
+    """Cut the conversations of a corpus into slices in `folder`, as the current call asks for."""
+    engine, workspace = run_options(current_call().options), Workspace(folder)
+    if engine.retry_rejects and has_new_transcripts(corpus, workspace):
+        engine = replace(engine, overwrite=True)  # the parts of the corpus have other conversations now
+    return run_job(SlicingJob(corpus, min_duration, engine.num_workers), workspace, engine)
+
+
 class SlicingJob(UnitJob[Chunk, None]):
     """Cuts slices. A record is a line of a transcript; several records make one line of a manifest.
 
     Args:
         corpus: finds and reads the conversations.
-        options: the options of the command; a minimum duration of 0 makes each utterance a slice.
+        min_duration: minimum seconds of speech per slice; 0 makes each utterance a slice.
     """
 
     shares_out = True  # several corpora may have the same destination
 
-    def __init__(self, corpus: SlicedCorpus, options: DownloadFisher | DownloadHub5, num_workers: int) -> None:
-        if options.min_slice_duration == float("inf"):  # every record would be a reject
+    def __init__(self, corpus: SlicedCorpus, min_duration: float, num_workers: int) -> None:
+        if min_duration == float("inf"):  # every record would be a reject
             raise UsageError(f"{option('--min-slice-duration')} takes seconds, not inf")
-        self.corpus, self.options, self._num_workers = corpus, options, num_workers
+        self.corpus, self._min_duration, self._num_workers = corpus, min_duration, num_workers
 
     @property
     def command(self) -> str:
@@ -220,7 +232,7 @@ class SlicingJob(UnitJob[Chunk, None]):
 
     def settings(self, plan: SlicingPlan) -> dict[str, Any]:
         """Every option that shapes the output, by its name without `--`: earlier versions wrote the names like this."""
-        return {name.removeprefix("--"): value for name, value in settings_of(self.options).items()}
+        return {name.removeprefix("--"): value for name, value in settings_of(current_call().options).items()}
 
     def plan(self, workspace: Workspace) -> SlicingPlan:
         """Read all transcripts with `survey`, which counts their lines and seconds of speech.
@@ -284,9 +296,9 @@ class SlicingJob(UnitJob[Chunk, None]):
         rate = recording.info.sampling_rate
         for label, pieces in sorted(self._pieces(conversation, recording, lines, writer).items()):
             count = 0
-            for run, seconds in _runs(pieces, rate, self.options.min_slice_duration):
+            for run, seconds in _runs(pieces, rate, self._min_duration):
                 try:
-                    if seconds < self.options.min_slice_duration - _ROUNDING:
+                    if seconds < self._min_duration - _ROUNDING:
                         detail = f"the last {len(run)} utterances of {label} have {seconds:.2f} s together"
                         raise RecordRejected(RejectReason.BELOW_MIN_DURATION, detail)
                     audio, num_samples = _join(recording, run)

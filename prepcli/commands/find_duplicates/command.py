@@ -1,7 +1,6 @@
 """find-duplicates: finds records with (nearly) the same audio or text, and speakers that occur in several inputs."""
 
 from collections.abc import Sequence
-from os import PathLike
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typing_extensions import Unpack
@@ -9,7 +8,7 @@ from typing_extensions import Unpack
 from prepcli.engine.run.options import RecordArguments
 from prepcli.errors import UsageError, option
 from prepcli.interface.command import command
-from prepcli.interface.options import Option, Paths, PathText
+from prepcli.interface.options import Option, Paths, PathText, listed
 
 if TYPE_CHECKING:
     from prepcli.commands.find_duplicates.report import DuplicatesReport
@@ -112,7 +111,7 @@ def find_duplicates(
     from prepcli.planning.split import seconds_of
 
     output = OutputFile(out)
-    first, *others = (inputs,) if isinstance(inputs, (str, PathLike)) else inputs
+    first, *others = listed(inputs)
     kinds = _kinds(by, 1 + len(others), between, has_model=speaker_model is not None)
     source = Source(first, output, *others)
     check_manifest_name(output.path, "find-duplicates", "duplicates.jsonl")

@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from prepcli.errors import UsageError, option
 from prepcli.manifest.output_name import check_manifest_name
@@ -36,8 +35,8 @@ class Asked:
     speaker_column: str | None
     lang_column: str | None
     columns: str | None
-    input_format: Any
-    name_encoding: Any
+    input_format: str | None
+    name_encoding: str | None
     absolute_paths: bool
     run_commands: bool
 

@@ -119,7 +119,7 @@ def write_shard(
     with SegmentStore(conversion, writer.workspace.tmp) as store:
         shard = _Shard(contents, unit, writer, store, cuts_name)
         each_record(records, records.reading_ahead(contents.numbers(unit)), shard.find, writer, writer.advance)
-        each_record(records, shard.found(), shard.add, writer, writer.advance)
+        each_record(records, shard.located(), shard.add, writer, writer.advance)
     shard.close()
 
 
@@ -169,11 +169,11 @@ class _Shard:
         self._contents = contents
         self._writer = writer
         self._store = store
-        self._found: dict[int, _Located] = {}
+        self._located: dict[int, _Located] = {}
         name = shard_text(unit.number)
         fields = [TARGET, CONTEXT] if contents.has_context else [TARGET]
         self._fields = {
-            AUDIO_NAME.format(one, name): FieldWriter(writer.open(AUDIO_NAME.format(one, name))) for one in fields
+            AUDIO_NAME.format(field, name): FieldWriter(writer.open(AUDIO_NAME.format(field, name))) for field in fields
         }
         self._target, *self._context = self._fields.values()
         self._cuts_name = cuts_name.format(name)
@@ -184,33 +184,33 @@ class _Shard:
         """Find the audio of a record, and register its use in the segment store."""
         contents = self._contents
         entry = read_entry(contents.records.record(number), int(contents.occurrences[number]), contents.has_context)
-        found = self._found[number] = _find_audio(contents.records, number, entry, self._store)
-        self._store.expect(found.target)
-        if found.context is not None:
-            self._store.expect(found.context)
+        located = self._located[number] = _find_audio(contents.records, number, entry, self._store)
+        self._store.expect(located.target)
+        if located.context is not None:
+            self._store.expect(located.context)
 
-    def found(self) -> Iterator[int]:
-        """The numbers of the records whose audio was found.
+    def located(self) -> Iterator[int]:
+        """The numbers of the records whose audio was located.
 
         Audio in an object store is requested ahead, for several records at the same time.
         """
         if not self._contents.records.in_store:
-            return iter(self._found)
-        return reading_ahead(self._found, lambda number: _addresses(self._found[number]))
+            return iter(self._located)
+        return reading_ahead(self._located, lambda number: _addresses(self._located[number]))
 
     def add(self, number: int) -> float:
         """Write a record whose audio was found; returns its seconds of audio."""
-        found, store = self._found[number], self._store
+        located, store = self._located[number], self._store
         # Encode all audio of a record before writing any, so that the fields stay aligned.
-        audio = store.take(found.target)
-        context_audio = None if found.context is None else _of_context(store.take, found.context)
-        entry = found.entry
+        audio = store.take(located.target)
+        context_audio = None if located.context is None else _of_context(store.take, located.context)
+        entry = located.entry
         _add(self._target, entry.id, entry.id, audio)
         if context_audio is not None:
             _add(self._context[0], entry.id, entry.context_id, context_audio)
         cut = entry.cut(audio.sampling_rate, audio.num_samples)
         self._cuts.add_cut(encode_json(cut))
-        self._writer.extra[MULTI_CHANNEL] += found.has_several_channels
+        self._writer.extra[MULTI_CHANNEL] += located.has_several_channels
         self._writer.extra[OTHER_SPEAKER] += language_of(entry.speaker or "") is None
         return cut.duration
 
@@ -227,9 +227,11 @@ class _Shard:
             self._writer.extra[LONG_NAMES] += self._target.num_long_names
 
 
-def _addresses(found: _Located) -> list[str | ByteRange]:
+def _addresses(located: _Located) -> list[str | ByteRange]:
     """The addresses of the record's audio in an object store, or their ranges in containers there."""
-    return [one for part in (found.target, found.context) if part is not None for one in in_store(part.name)]
+    return [
+        address for part in (located.target, located.context) if part is not None for address in in_store(part.name)
+    ]
 
 
 def _find_audio(records: Records, number: int, entry: Entry, store: SegmentStore) -> _Located:

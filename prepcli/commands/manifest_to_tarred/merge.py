@@ -1,11 +1,10 @@
 """Writes the final files of a tarred set: one manifest for all shards, `metadata.yaml`, and lines for a config."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import IO, Any, BinaryIO, cast
 
 from prepcli.commands.manifest_to_tarred.layout import TarSet
-from prepcli.commands.manifest_to_tarred.options import DYNAMIC_BUCKETS, TarredOptions
+from prepcli.commands.manifest_to_tarred.options import DYNAMIC_BUCKETS, TarForm
 from prepcli.commands.manifest_to_tarred.own_options import own_config
 from prepcli.commands.manifest_to_tarred.sections import MANIFESTS, TARS
 from prepcli.engine.publishing.output_files import OutputFile
@@ -37,7 +36,7 @@ def merge_set(
     writer: UnitWriter,
     tar_set: TarSet,
     units: Sequence[str],
-    options: TarredOptions,
+    form: TarForm,
     base: ExistingSet | None,
     created: float,
     durations: Growing,
@@ -59,18 +58,18 @@ def merge_set(
     names = [tar_set.folder + SHARD_MANIFEST_NAME.format(first + k) for k in range(tar_set.num_shards)]
     out = writer.workspace.out
     parts = [base.manifest] if base else []
-    if options.shard_manifests:
+    if form["shard_manifests"]:
         parts += map(writer.made, units, names)
     else:
         parts += [writer.part(f"parts/{name}") for name in names]
     merged = writer.open(tar_set.folder + manifest_name(version))
-    index = Growing(writer.folder, "<u8") if options.index and not options.shard_manifests else None
+    index = Growing(writer.folder, "<u8") if form["index"] and not form["shard_manifests"] else None
     num_records = _join(merged, parts, index, durations)
     if index is not None:
         writer.add_after(tar_set.folder + manifest_name(version) + INDEX_SUFFIX, index.array().data.cast("B"))
-    bins = bucketing(durations, options) if options.buckets_num == 1 else {}
-    config = _dataset_config(replace(options, min_duration=tar_set.min_duration, max_duration=tar_set.max_duration))
-    own = own_config(options, base)
+    bins = bucketing(durations, form) if form["buckets_num"] == 1 else {}
+    config = _dataset_config({**form, "min_duration": tar_set.min_duration, "max_duration": tar_set.max_duration})
+    own = own_config(form, base)
     if base is not None:
         config |= base.dataset_config
     config |= {"num_shards": num_shards} | bins
@@ -88,12 +87,12 @@ def merge_set(
         )
     )
     folder = out / tar_set.folder
-    tars, manifests = names_in_config(version, num_shards, options.shard_manifests)
+    tars, manifests = names_in_config(version, num_shards, form["shard_manifests"])
     details: dict[str, Any] = {f"{tar_set.folder}{MANIFESTS}": folder / manifests}
-    if options.only_manifests:
+    if form["only_manifests"]:
         return details, bins
     details = {f"{tar_set.folder}{TARS}": folder / tars} | details
-    if options.index:
+    if form["index"]:
         top = absolute_folder(str(folder))
         details[f"{tar_set.folder}{INDEXED_CONFIG}"] = indexed_config(
             [tarred_entry(f"{top}/{manifests}", f"{top}/{tars}")]
@@ -149,13 +148,13 @@ class _Copied:
         return data
 
 
-def bucketing(collected: Growing, options: TarredOptions) -> dict[str, Any]:
+def bucketing(collected: Growing, form: TarForm) -> dict[str, Any]:
     """The keys of a config for bucketing, with bins for the durations `collected`; empty for fewer than two records.
 
     The array of durations is sorted in place.
     """
     durations = collected.array()
-    num_bins = min(options.dynamic_buckets_num or DYNAMIC_BUCKETS, len(durations))
+    num_bins = min(form["dynamic_buckets_num"] or DYNAMIC_BUCKETS, len(durations))
     if num_bins < 2:
         return {}
     durations.sort()
@@ -168,19 +167,19 @@ def bucketing(collected: Growing, options: TarredOptions) -> dict[str, Any]:
     }
 
 
-def _dataset_config(options: TarredOptions) -> dict[str, Any]:
+def _dataset_config(form: TarForm) -> dict[str, Any]:
     """The fields of NeMo's `ASRTarredDatasetConfig`, which refuses any other field."""
     return {
-        "num_shards": options.num_shards,
-        "shuffle": options.shuffle,
-        "max_duration": options.max_duration,
-        "min_duration": options.min_duration,
-        "shuffle_seed": options.shuffle_seed if options.shuffle else None,
-        "sort_in_shards": options.sort_in_shards,
-        "slice_with_offset": options.slice_with_offset,
-        "shard_manifests": options.shard_manifests,
-        "keep_files_together": options.keep_files_together,
-        "force_codec": options.force_codec,
+        "num_shards": form["num_shards"],
+        "shuffle": form["shuffle"],
+        "max_duration": form["max_duration"],
+        "min_duration": form["min_duration"],
+        "shuffle_seed": form["shuffle_seed"] if form["shuffle"] else None,
+        "sort_in_shards": form["sort_in_shards"],
+        "slice_with_offset": form["slice_with_offset"],
+        "shard_manifests": form["shard_manifests"],
+        "keep_files_together": form["keep_files_together"],
+        "force_codec": form["force_codec"],
         "use_lhotse": False,
         "use_bucketing": False,
         "num_buckets": None,

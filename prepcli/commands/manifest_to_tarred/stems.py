@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from prepcli.audio.channels import MIX
 from prepcli.commands.manifest_to_tarred.layout import TarredLayout, TarSet
-from prepcli.commands.manifest_to_tarred.options import TarredOptions
+from prepcli.commands.manifest_to_tarred.options import TarForm
 from prepcli.errors import RejectReason
 from prepcli.formats.names import tagged
 from prepcli.jobs.records import segment_identity
@@ -33,7 +33,7 @@ def with_names(
     left_out: list[tuple[RejectReason, Indices]],
     index: ManifestIndex,
     files: Hashes,
-    options: TarredOptions,
+    form: TarForm,
     taken: Hashes | None,
     scratch: Scratch,
 ) -> TarredLayout:
@@ -54,15 +54,15 @@ def with_names(
     repeated = scratch.zeros(len(kept), bool)
     if num_distinct(stems) < num_distinct(files):  # each file has one stem: with equal numbers, each stem has one file
         have_several(stems, files, ambiguous)
-    stored = segments if options.slice_with_offset else files
+    stored = segments if form["slice_with_offset"] else files
     if num_distinct(stored) < len(stored):
         have_several(stored, shard, repeated)
     if roots.any():
         # The names of slices have their offset and duration between stem and shard, which makes them unique.
-        chosen = ambiguous.copy() if options.slice_with_offset else ambiguous | repeated
+        chosen = ambiguous.copy() if form["slice_with_offset"] else ambiguous | repeated
         if taken is not None:
             chosen |= in_sorted(taken, stems)
-        if options.channel not in (None, MIX):  # then records with a channel of their own get a marked name
+        if form["channel"] not in (None, MIX):  # then records with a channel of their own get a marked name
             chosen[:] = True
         ambiguous |= _like_chosen(stems, roots, chosen)
     return TarredLayout(

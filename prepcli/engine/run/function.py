@@ -98,6 +98,7 @@ class Hooks(TypedDict, total=False):
         made_of: the possible names of index files of a published file, which are removed together with it.
         rejects_in_order: see `prepcli.engine.run.job.Job`.
         telemetry: names of details that are figures about the run.
+        adding: how to add the input to an output of another input, in words for a message; empty if impossible.
     """
 
     reads_audio_files: bool
@@ -108,6 +109,7 @@ class Hooks(TypedDict, total=False):
     made_of: Callable[[OutputFiles, str], Iterable[str]]
     rejects_in_order: bool
     telemetry: Collection[str]
+    adding: str
 
 
 class FunctionJob(UnitJob[UnitT, Contents]):
@@ -122,12 +124,13 @@ class FunctionJob(UnitJob[UnitT, Contents]):
         settings: Settings[UnitT, Contents] = None,
         **hooks: Unpack[Hooks],
     ) -> None:
-        self._call, self._patterns, self._hooks = current_call(), output.patterns, hooks
+        self._call, self._output, self._hooks = current_call(), output, hooks
         self._plan, self._write, self._finish, self._settings = plan, write, finish, settings
         self.defaults = shown_defaults(type(self._call.options))
         self.reads_audio_files = hooks.get("reads_audio_files", True)
         self.rejects_in_order = hooks.get("rejects_in_order", False)
         self.telemetry = hooks.get("telemetry", ())
+        self.adding = hooks.get("adding", "")
 
     @property
     def command(self) -> str:
@@ -142,7 +145,7 @@ class FunctionJob(UnitJob[UnitT, Contents]):
         return dict(self._settings(plan) if callable(self._settings) else self._settings)
 
     def output_patterns(self, plan: Plan[UnitT, Contents]) -> Sequence[str]:
-        return self._patterns
+        return self._output.patterns  # a plan may have narrowed them
 
     def input_files(self, plan: Plan[UnitT, Contents]) -> Iterable[str | AnyPath]:
         return [*super().input_files(plan), *self._hooks.get("input_files", ())]

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from prepcli.commands.download.fetch import Archive, fetch, read_checksums
-from prepcli.commands.download.options import FetchOptions
-from prepcli.commands.download.prepare import note_scarce_space
+from prepcli.commands.download.prepare import FetchOptions, note_scarce_space
 from prepcli.commands.download.published.librispeech import data_sets
 from prepcli.errors import IncompleteError, UsageError
 from prepcli.storage import transfer

@@ -6,8 +6,7 @@ import pytest
 
 from prepcli.commands.download.data_set import CorpusPart
 from prepcli.commands.download.fetch import Archive
-from prepcli.commands.download.options import FetchOptions
-from prepcli.commands.download.prepare import plan_fetching
+from prepcli.commands.download.prepare import FetchOptions, plan_fetching
 from prepcli.commands.download.report import DownloadReport
 from prepcli.engine.run.report import Report
 from prepcli.errors import UsageError

@@ -13,7 +13,7 @@ import pytest
 import soundfile
 import yaml
 
-from prepcli.commands.manifest_to_tarred.command import version_workspace
+from prepcli.commands.manifest_to_tarred.adding import version_workspace
 from prepcli.engine.ranks.progress import new_progress, progress_file
 from prepcli.engine.state.workspace import write_json
 from prepcli.processes.ranks import detect_rank

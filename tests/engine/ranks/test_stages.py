@@ -46,12 +46,12 @@ def look(module: object, name: str, out: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_each_stage_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from prepcli.commands.manifest_to_tarred import job
+    from prepcli.commands.manifest_to_tarred import planning
 
     out = tmp_path / "out"
     read, joined, planned = (
         look(module, name, out, monkeypatch)
-        for module, name in ((shared_index, "write_parts"), (shared_index, "save_index"), (job, "plan_sets"))
+        for module, name in ((shared_index, "write_parts"), (shared_index, "save_index"), (planning, "plan_sets"))
     )
     assert prepcli("manifest-to-tarred", MANIFEST, out, *TARRED).code == 0
     assert len(read) > 2

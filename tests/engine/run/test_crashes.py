@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from prepcli.audio import probe as probing
-from prepcli.commands.manifest_to_tarred import job as tarred
+from prepcli.commands.manifest_to_tarred import making as tarred
 from prepcli.engine.publishing.publish import Marker
 from prepcli.engine.run import crashes
 from prepcli.engine.run.crashes import DECODING, MAX_CRASHES, Crashes, map_refusing_crashes, note_crash, survive_crashes
@@ -146,7 +146,7 @@ def test_a_crash_that_is_not_about_a_record_ends_the_run(tmp_path: Path, monkeyp
     def crash(*_: object) -> None:
         die(signal.SIGABRT)
 
-    monkeypatch.setattr(tarred.TarredJob, "process", crash)
+    monkeypatch.setattr(tarred, "write_shard", crash)
     done = prepcli("manifest-to-tarred", MANIFEST, tmp_path / "out", "--num-shards", 3, "--num-workers", 1)
     assert done.code == 4
     assert "died (SIGABRT)" in done.err.splitlines()[-1]

@@ -119,7 +119,7 @@ def test_a_retry_that_is_stopped_goes_on_without_the_option(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("prepcli.commands.manifest_to_tarred.job.TarredJob.execute", full)
+        patch.setattr("prepcli.engine.run.function.FunctionJob.execute", full)
         assert run(corpus, without_s05, "--retry-rejects").code == 1
     finished, stopped = json.loads(prepcli("status", without_s05, "--json").out)
     assert [(one["state"], one["units_done"]) for one in (finished, stopped)] == [("finished", 4), ("stopped", 3)]

@@ -120,8 +120,8 @@ class ClipWriter:
         if clip.audio_line is not None:
             self._list(number, AUDIO, clip.audio_line)
             info = clip.segment.info
-            found = info.format, info.subtype, info.num_channels, info.sampling_rate
-            self._writer.extra[OTHER_AUDIO] += found != ("wav", "PCM_16", 1, self._rules.form.sampling_rate)
+            audio = info.format, info.subtype, info.num_channels, info.sampling_rate
+            self._writer.extra[OTHER_AUDIO] += audio != ("wav", "PCM_16", 1, self._rules.form.sampling_rate)
         else:
             self._writer.extra[SEGMENTS] += 1
         return clip.segment.duration

@@ -53,7 +53,7 @@ class _Clips(UnitWork[int, "dict[int, Tensor | RecordRejected]"]):
         self._spectrogram, self._max_samples = job.model, job.max_batch_samples
         self._durations = contents.records.index.duration
         self._batches = list(self._plan_batches())
-        self._found: dict[int, Tensor | RecordRejected] = {}
+        self._mels: dict[int, Tensor | RecordRejected] = {}
 
     def _plan_batches(self) -> Iterator[Batch[int]]:
         rate = self._rules.form.sampling_rate
@@ -78,7 +78,7 @@ class _Clips(UnitWork[int, "dict[int, Tensor | RecordRejected]"]):
         import torch
 
         items = self._batches[number].items
-        self._found |= {items[row]: rejected for row, rejected in decoded.rejects.items()}
+        self._mels |= {items[row]: rejected for row, rejected in decoded.rejects.items()}
         rows = [row for row in range(len(items)) if row not in decoded.rejects]
         lengths = torch.from_numpy(decoded.lengths)[rows]
         running = None
@@ -94,19 +94,19 @@ class _Clips(UnitWork[int, "dict[int, Tensor | RecordRejected]"]):
 
         return take
 
-    def _take(self, numbers: Sequence[int], lengths: "Tensor", found: Result) -> None:
-        for row in found.too_large:
-            self._found[numbers[row]] = RecordRejected(
+    def _take(self, numbers: Sequence[int], lengths: "Tensor", result: Result) -> None:
+        for row in result.too_large:
+            self._mels[numbers[row]] = RecordRejected(
                 RejectReason.OUT_OF_MEMORY, "the device has not enough memory for its mel: give --devices cpu"
             )
-        if found.tensors:
-            for mel, row in zip(found.tensors[0], found.fitting(len(numbers)), strict=True):
+        if result.tensors:
+            for mel, row in zip(result.tensors[0], result.fitting(len(numbers)), strict=True):
                 frames = 1 + int(lengths[row]) // self._rules.form.hop_length
-                self._found[numbers[row]] = mel[:, :frames].clone()
+                self._mels[numbers[row]] = mel[:, :frames].clone()
 
     def finish(self, advance: Advance) -> "dict[int, Tensor | RecordRejected]":
         """Return the mel of each clip by the number of its record; a rejected record has its error instead."""
-        return self._found
+        return self._mels
 
     def write(self, computed: "dict[int, Tensor | RecordRejected]", writer: UnitWriter) -> None:
         """Write the mels, in the order of the records."""
@@ -123,7 +123,7 @@ class _Clips(UnitWork[int, "dict[int, Tensor | RecordRejected]"]):
 
 
 def _to_device(device: str, *tensors: "Tensor") -> "tuple[Tensor, ...]":
-    return tuple(to_device(one, device) for one in tensors)
+    return tuple(to_device(tensor, device) for tensor in tensors)
 
 
 class MelsOnDevice(ModelJob[RecordUnit, ExportContents, MelSpectrogram], FunctionJob[RecordUnit, ExportContents]):

@@ -49,12 +49,12 @@ class FieldColumns:
 
     def values(self, record: Record) -> dict[str, Any]:
         """The values of a record, by column."""
-        found: dict[str, Any] = {OFFSET: record.offset} if OFFSET in self.types else {}
+        values: dict[str, Any] = {OFFSET: record.offset} if OFFSET in self.types else {}
         for column, name in self.fields.items():
             raw = record.fields.get(name)
             if raw is not None:
-                found[column] = _converted(raw, self.types[column])
-        return found
+                values[column] = _converted(raw, self.types[column])
+        return values
 
     def notes(self) -> list[str]:
         """Sentences on columns that are text though the fields hold numbers."""
@@ -67,8 +67,8 @@ def columns_of(manifests: Sequence[str], num_workers: int) -> FieldColumns:
     files = [(path, size_of(check_file(path))) for path in manifests]
     tasks = [part for path, size in files for part in ranges_of(path, size)]
     shapes: Shapes = {}
-    for found in map_in_order(_shapes_of, tasks, workers_for(files, num_workers)):
-        shapes |= found
+    for some in map_in_order(_shapes_of, tasks, workers_for(files, num_workers)):
+        shapes |= some
     return choose_columns(shapes)
 
 
@@ -94,15 +94,15 @@ def choose_columns(shapes: Iterable[tuple[str, str]]) -> FieldColumns:
     long: list[str] = []
     if "offset" in kinds:
         types[OFFSET] = "float64"
-    for name, found in kinds.items():
+    for name, own in kinds.items():
         if name in _NOT_COLUMNS or name in _FIRST:
             continue
         column = _RENAMED.get(name, name)
         while column in types:
             column = f"source_{column}"
-        found.discard("NoneType")
-        types[column], fields[column] = _type_for(found), name
-        if types[column] == "string" and found and found <= _NUMBERS:
+        own.discard("NoneType")
+        types[column], fields[column] = _type_for(own), name
+        if types[column] == "string" and own and own <= _NUMBERS:
             long.append(column)
     return FieldColumns(types, fields, tuple(long))
 
@@ -142,8 +142,8 @@ def _kind(value: Any) -> str:
 def _fields(line: bytes) -> Mapping[str, Any] | None:
     """The fields of a manifest line with their values; None for a line that will be rejected."""
     try:
-        found: dict[str, Any] = _decoder.decode(line)
-        return found
+        fields: dict[str, Any] = _decoder.decode(line)
+        return fields
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
     try:

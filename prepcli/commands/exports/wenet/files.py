@@ -88,7 +88,7 @@ def _span(segment: Segment) -> tuple[float, float] | None:
     if segment.has_all_samples:
         return None
     places = segment.start, segment.start + segment.num_samples
-    start, end = (seconds_at(one, segment.info.sampling_rate) for one in places)
+    start, end = (seconds_at(place, segment.info.sampling_rate) for place in places)
     return start, end
 
 
