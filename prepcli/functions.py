@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from prepcli.commands.download.tts import download_libritts_r as download_libritts_r
     from prepcli.commands.download.tts import download_ljspeech as download_ljspeech
     from prepcli.commands.download.tts import download_vctk as download_vctk
+    from prepcli.commands.estimate_batch_sizes.command import estimate_batch_sizes as estimate_batch_sizes
     from prepcli.commands.estimate_batch_sizes.report import BatchSizesReport as BatchSizesReport
     from prepcli.commands.estimate_bins.command import estimate_bins as estimate_bins
     from prepcli.commands.estimate_bins.command import estimate_bins_2d as estimate_bins_2d
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from prepcli.commands.exports.mels.command import manifest_to_mels as manifest_to_mels
     from prepcli.commands.exports.parquet.command import manifest_to_parquet as manifest_to_parquet
     from prepcli.commands.exports.wenet.command import manifest_to_wenet as manifest_to_wenet
+    from prepcli.commands.extend_context_audio.command import extend_context_audio as extend_context_audio
     from prepcli.commands.extend_text_context.command import extend_text_context as extend_text_context
     from prepcli.commands.filter.command import filter as filter
     from prepcli.commands.filter.report import FilterReport as FilterReport
@@ -63,92 +65,6 @@ if TYPE_CHECKING:
     from prepcli.errors import PrepcliError as PrepcliError
     from prepcli.errors import TooManyRejectsError as TooManyRejectsError
     from prepcli.errors import UsageError as UsageError
-
-
-def estimate_batch_sizes(
-    *,
-    model: str | PathLike[str] | None = None,
-    model_class: str | None = None,
-    config: str | PathLike[str] | None = None,
-    buckets: str | None = None,
-    buckets_from: str | PathLike[str] | None = None,
-    memory_fraction: float = 0.9,
-    dtype: Literal["bfloat16", "float16", "float32"] = "bfloat16",
-    start_batch_size: int = 32,
-    threshold: float = 0.05,
-    ratio: float = 12.0,
-    optimizer: str = "adamw",
-    ddp: bool = True,
-    device: str = "cuda",
-    gpu_memory: str | None = None,
-    work: str | PathLike[str] | None = None,
-    verify: bool = False,
-    write_config: str | PathLike[str] | None = None,
-    plot: str | PathLike[str] | None = None,
-    dry_run: bool = False,
-    overwrite: bool = False,
-    rank: int | None = None,
-    world_size: int | None = None,
-    progress: bool = False,
-    probe_timeout: float = 600.0,
-    launch_id: str | None = None,
-) -> "BatchSizesReport":
-    """Find the largest batch size of each bucket that fits into a GPU's memory, by real training steps.
-
-    The answers are those of NeMo's OOMptimizer. A step runs in a process of its own: one that runs out of memory,
-    crashes or hangs is a result. With device cpu and gpu_memory, the bytes of small steps on the CPU are counted
-    and extrapolated instead, and every number is marked as an estimate.
-
-    Args:
-        model: A .nemo file, or the name of a pretrained model.
-        model_class: The class of the model, such as nemo.collections.asr.models.EncDecMultiTaskModel. With config:
-            a model without weights.
-        config: The training config of model_class.
-        buckets: The upper bound of each bucket in seconds, [5.0,10.0,20.0], or pairs of seconds and tokens,
-            [[5.0,30],[5.0,45],[10.0,60]]. Default: [5.0,10.0,15.0,20.0,25.0,30.0].
-        buckets_from: Take bucket_duration_bins from a training config. max_duration is added as the last bucket
-            where the bins end before it, as those of estimate-bins do.
-        memory_fraction: The share of the GPU's memory that training may use.
-        dtype: The precision of autocast.
-        start_batch_size: The first batch size of the search.
-        threshold: Stop when the smallest size that fails is larger than the largest that fits by at most this
-            share.
-        ratio: Output tokens per second of audio; ignored for buckets that are pairs.
-        optimizer: The optimizer, by NeMo's name.
-        ddp: Reserve memory for one more copy of the model, as distributed training does.
-        device: The GPU, such as cuda:0, or cpu for an estimate (with gpu_memory). Default: the GPU of this rank.
-        gpu_memory: The memory of the GPU to estimate for, such as 80GiB. With a GPU: at most its own memory.
-        work: Folder for the result; WORK.prepcli/ beside it has what a stopped search continues with. Default:
-            batch_sizes.
-        verify: Run steps of the largest bucket, the smallest, and all in mixed order, in one process.
-        write_config: Write both lists into a training config, as estimate-bins write_config does.
-        plot: Plot memory over batch size for each bucket.
-        dry_run: Write nothing; the report has the status 'dry_run' and the plan in its details.
-        overwrite: Start again instead of continuing; only files that the earlier run has written are removed.
-        rank: Rank of this process, from 0. Default: from the launcher.
-        world_size: Number of ranks. Default: from the launcher.
-        progress: Show a progress bar and notes on stderr.
-        probe_timeout: Seconds after which a step counts as one that does not fit.
-        launch_id: A common name for ranks that are started together by hand.
-
-    Returns:
-        The report of the run. `details` has `bucket_duration_bins` and `bucket_batch_size` for a training config, and
-        in `buckets` the steps of each bucket; `is_estimate` says whether the batch sizes are estimates.
-
-    Raises:
-        UsageError: options that do not go together, or a model that cannot be loaded.
-        PrepcliError: not one example fits, the model cannot make a step, or `verify` has found a batch that fails.
-        IncompleteError: the run was interrupted; the same call, or its `continue_with` in a shell, continues it.
-
-    Examples:
-        >>> import prepcli
-        >>> report = prepcli.estimate_batch_sizes(
-        ...     model="tiny.nemo", buckets="[1.0,2.0]", device="cpu", gpu_memory="64MiB", work="sizes"
-        ... )
-        >>> report.details["is_estimate"], len(report.details["bucket_batch_size"])
-        (True, 2)
-    """
-    return call("estimate_batch_sizes", locals())
 
 
 def extend_codec_codes(
@@ -275,113 +191,6 @@ def extend_codec_codes(
         '/.../shar/codes_21fps/target_codes/codes._OP_000000..000002_CL_.tar'
     """
     return call("extend_codec_codes", locals())
-
-
-def extend_context_audio(
-    manifest: str | PathLike[str] | Sequence[str | PathLike[str]],
-    out: str | PathLike[str],
-    *,
-    audio_base_dir: str | PathLike[str] | None = None,
-    speaker_model: str | PathLike[str] = "titanet_large",
-    group_by: str = "speaker",
-    context_min_duration: float = 3.0,
-    context_min_ssim: float = 0.6,
-    batch_duration: float | None = None,
-    plot: str | PathLike[str] | None = None,
-    reuse_embeddings: str | PathLike[str] | None = None,
-    devices: str = "auto",
-    save_embeddings: bool = False,
-    input_format: Literal["manifest", "tarred", "shar", "wenet", "webdataset", "parquet", "zip"] | None = None,
-    split: str | None = None,
-    audio_column: str | None = None,
-    text_column: str | None = None,
-    speaker_column: str | None = None,
-    lang_column: str | None = None,
-    id_column: str | None = None,
-    name_encoding: Literal[
-        "cp437",
-        "cp850",
-        "cp852",
-        "cp866",
-        "cp932",
-        "cp949",
-        "cp1250",
-        "cp1251",
-        "cp1252",
-        "gb18030",
-        "big5",
-        "euc_jp",
-        "koi8_r",
-    ]
-    | None = None,
-    dry_run: bool = False,
-    num_workers: int | None = None,
-    max_rejects: float = 0.05,
-    overwrite: bool = False,
-    retry_rejects: bool = False,
-    rank: int | None = None,
-    world_size: int | None = None,
-    progress: bool = False,
-    launch_id: str | None = None,
-    no_steal: bool = False,
-    verify_inputs: bool = False,
-) -> "Report":
-    """Add context audio to each record: the most similar other utterance of its voice that is long enough.
-
-    Writes OUT/<stem>_withContextAudioMinDur3.0MinSSIM0.6.json: the records in the order of the input, each with
-    context_speaker_similarity, context_audio_filepath, context_audio_offset, context_audio_duration,
-    context_audio_text and, where the other record has one, context_audio_normalized_text. Records without a context
-    are listed as rejects.
-
-    The output is identical for any number of ranks, and on a CPU for any number of threads and any batch_duration.
-    Between devices, and on GPUs with another batch_duration, embeddings differ by float rounding: sometimes in the
-    last digits of a similarity, very rarely in the chosen context.
-
-    Run the same call again to continue after an interruption. Embeddings are kept in OUT.prepcli/embeddings/: with
-    another minimum and overwrite, or another OUT and reuse_embeddings, only the selection is done again.
-
-    Args:
-        manifest: NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip): a path, several
-            separated by commas, or a brace pattern. Or a list of paths.
-        out: Directory for the extended manifest.
-        audio_base_dir: Base folder of relative audio paths. Default: the manifest's folder.
-        speaker_model: titanet_large or another pretrained model of NeMo, a .nemo file, or resemblyzer.
-        group_by: What identifies a voice: the field speaker; a preset for a corpus (libritts, librittsDevClean,
-            hifitts, hifitts2, nvyt2505, rivaLindyRodney, rivaEmmaMeganSeanTom, jhsdGtc20Amp20Keynote); or
-            regex:FIELD:PATTERN, where the groups of the pattern are joined by _.
-        context_min_duration: Minimum duration of a context (seconds).
-        context_min_ssim: Minimum cosine similarity to the context, from -1 to 1.
-        batch_duration: Maximum seconds of audio in a batch. Less takes less memory. Default: 120 on the CPU, 600 on
-            a GPU.
-        plot: Plot similarities and durations of contexts, also of the records that the minimum leaves out.
-        reuse_embeddings: OUT of an earlier run over the same audio: its embeddings are used, and only the selection
-            is done again.
-        devices: auto (all GPUs, else CPU), cpu, or a number of GPUs.
-        save_embeddings: Keep the embeddings: OUT/embeddings/bundle_*.npy and .jsonl.
-        input_format: Kind of the input. Default: by its content.
-        split: Split of a data set with several, such as train. Default: its only one.
-        audio_column: Column, or extension in a tar, with the audio. Default: by type and name.
-        text_column: Column or field with the text. Default: by its name: text, sentence, ....
-        speaker_column: Column or field with the speaker. Default: by its name: speaker, ....
-        lang_column: Column or field with the language. Default: by its name: lang, ....
-        id_column: Column or field with the id. Default: by its name: id, ....
-        name_encoding: Encoding of names in a zip or tar, if not UTF-8. Default: cp437 in a zip.
-
-    For the arguments and errors of every job see `help`, or docs/every_job.md and docs/python.md.
-
-    Returns:
-        The report of the run; `outputs["manifest"]` is the extended manifest.
-
-    Raises:
-        UsageError: options that do not go together, or inputs that cannot be read.
-
-    Examples:
-        >>> import prepcli
-        >>> report = prepcli.extend_context_audio("manifest.json", "context", speaker_model="resemblyzer")
-        >>> report.outputs["manifest"]
-        '/.../context/manifest_withContextAudioMinDur3.0MinSSIM0.6.json'
-    """
-    return call("extend_context_audio", locals())
 
 
 in_full(
