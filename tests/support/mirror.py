@@ -1,7 +1,6 @@
 """`python -m tests.support.mirror`: the test file of each module with logic of its own.
 
-`prepcli/a/b.py` has `tests/a/test_b.py`; `job.py`, `command.py` and `options.py` of a command may have
-`test_command.py`.
+`prepcli/a/b.py` has `tests/a/test_b.py`; a module of a command may be tested by its `test_command.py` or `test_job.py`.
 """
 
 import ast
@@ -12,14 +11,8 @@ ROOT = Path(__file__).parents[2]
 MIN_STATEMENTS = 30
 """Modules with fewer statements in functions are tested by what uses them."""
 ELSEWHERE = {
-    "commands/download/conversations.py": "commands/download/test_slices.py",
-    "commands/download/data_set.py": "commands/download/test_extracted.py",
     "commands/download/report.py": "commands/download/test_job.py",
-    "commands/download/tts.py": "commands/download/test_corpora.py",
-    "commands/extend_codec_codes/codec_job.py": "commands/extend_codec_codes/test_manifest_job.py",
-    "commands/extend_codec_codes/file_segments.py": "commands/extend_codec_codes/test_manifest_job.py",
     "commands/extend_codec_codes/shard_index.py": "commands/extend_codec_codes/test_job.py",
-    "commands/extend_codec_codes/uses.py": "commands/extend_codec_codes/test_manifest_job.py",
     "commands/find_duplicates/keys.py": "commands/find_duplicates/test_command.py",
     "commands/fix_durations/durations.py": "commands/fix_durations/test_command.py",
     "commands/make_manifest/planning.py": "commands/make_manifest/test_job.py",
@@ -28,15 +21,16 @@ ELSEWHERE = {
     "commands/manifest_to_tarred/present.py": "commands/manifest_to_tarred/test_command.py",
     "commands/prepare_texts/texts.py": "commands/prepare_texts/test_command.py",
     "commands/split/planning.py": "commands/split/test_command.py",
-    "commands/verify/plain_codes.py": "commands/extend_codec_codes/test_manifest_job.py",
-    "commands/verify/shards.py": "commands/verify/test_tarred.py",
+    "commands/status/command.py": "engine/run/test_status.py",
+    "engine/run/function.py": "commands/score/test_command.py",
     "formats/parquet.py": "commands/exports/parquet/test_job.py",
     "formats/parquet_audio.py": "jobs/inputs/test_rows.py",
     "formats/tarred.py": "commands/manifest_to_tarred/test_command.py",
     "formats/wenet.py": "commands/exports/wenet/test_job.py",
-    "functions.py": "api/test_api.py",
+    "interface/command.py": "api/test_api.py",
     "jobs/inputs/shar.py": "jobs/inputs/test_matrix.py",
     "jobs/inputs/tarred.py": "jobs/inputs/test_matrix.py",
+    "jobs/source.py": "commands/score/test_command.py",
     "manifest/texts.py": "commands/estimate_bins/test_tokens.py",
     "models/prompts.py": "commands/estimate_bins/test_two_d_nemo.py",
     "models/ranks.py": "models/test_faults.py",
@@ -63,8 +57,8 @@ def test_files() -> dict[str, Path | None]:
         path = module.relative_to(ROOT / "prepcli")
         if num_statements(module) >= MIN_STATEMENTS:
             places = [path.with_name(f"test_{path.name}")]
-            if path.parts[0] == "commands" and path.stem in ("job", "command", "options"):
-                places.append(path.with_name("test_command.py"))
+            if path.parts[0] == "commands":
+                places += [path.with_name("test_command.py"), path.with_name("test_job.py")]
             if str(path) in ELSEWHERE:
                 places.append(Path(ELSEWHERE[str(path)]))
             found[str(path)] = next((place for place in places if (ROOT / "tests" / place).exists()), None)
