@@ -9,14 +9,14 @@ from pathlib import Path
 
 from prepcli.audio.segments import POLICIES
 from prepcli.commands.download.recipes import RECIPES
-from prepcli.engine.run.options import JobOptions
+from prepcli.engine.run.options import JobArguments
 from prepcli.interface.commands import COMMANDS, PUBLIC_NAMES, TASKS, Command
 from prepcli.interface.options import Declared, declared
 
 ROOT = Path(__file__).parents[1]
 FUNCTIONS = ROOT / "prepcli/functions.py"
 DOCS = ROOT / "docs"
-JOB = {one.name for one in declared(JobOptions)}
+JOB = {one.name for one in declared(JobArguments)}
 BEGIN, END = "<!-- options: {} -->", "<!-- end of options -->"
 TABLE = re.compile(r"<!-- options: ([^>]*?) -->\n.*?<!-- end of options -->", re.DOTALL)
 OTHER_PART = re.compile(r"<!-- (segments|recipes|commands|reference) -->\n.*?<!-- end of \1 -->", re.DOTALL)
@@ -59,7 +59,7 @@ def page(path: Path) -> str:
         is_job = found[1] == "every job"
         if not is_job and found[1] not in commands:
             raise MarkError(f"{path}: {BEGIN.format(found[1])!r} names no command of prepcli/interface/commands.py")
-        options = declared(JobOptions if is_job else commands[found[1]])
+        options = declared(JobArguments if is_job else commands[found[1]])
         rows = [_row(one) for one in options if is_job or one.name not in JOB or not _has_job_options(options)]
         lines = ["| option | in Python | default | what it does |", "|---|---|---|---|", *rows]
         if not is_job and _has_job_options(options):

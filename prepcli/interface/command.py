@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar, cast, get_args, get_type
 from prepcli.errors import arguments_named_by
 from prepcli.interface.arguments import argument, arguments_of
 from prepcli.interface.calls import called, current_call
-from prepcli.interface.options import Declared, Option, declared, words_of
+from prepcli.interface.options import Declared, declared, default_of, words_of
 from prepcli.interface.values import check_together, make_options
 
 P = ParamSpec("P")
@@ -115,8 +115,7 @@ def _flattened(function: Callable[..., Any]) -> Iterator[inspect.Parameter]:
             yield one
             continue
         for name, annotation in get_type_hints(get_args(one.annotation)[0], include_extras=True).items():
-            default = next(meta.default for meta in get_args(annotation) if isinstance(meta, Option))
-            yield inspect.Parameter(name, one.KEYWORD_ONLY, default=default, annotation=annotation)
+            yield inspect.Parameter(name, one.KEYWORD_ONLY, default=default_of(annotation), annotation=annotation)
 
 
 def _dataclass(function: Callable[..., Any], parameters: list[inspect.Parameter]) -> type[Any]:

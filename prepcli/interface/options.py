@@ -4,15 +4,14 @@ A field is `name: Annotated[TYPE, Option("What it does.")] = default`. TYPE is `
 or a `Literal` of strings, with `| None` if there may be no value, or `TYPE | Sequence[TYPE]` for several values.
 """
 
-import inspect
 from collections.abc import Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from os import PathLike
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from prepcli.storage.paths import AnyPath, StorePath, path_of
+from prepcli.storage.paths import AnyPath, path_of
 
 T = TypeVar("T", str, float)
 PathText = str | PathLike[str]
@@ -161,24 +160,22 @@ _DECLARED: dict[type, tuple[Declared, ...]] = {}
 
 
 def declared(options: type) -> tuple[Declared, ...]:
-    """Return the options of a dataclass in the order of `--help`: arguments, required options, then by `Option.order`.
+    """Return the options of a dataclass or a `TypedDict` in the order of `--help`.
 
-    Options of the same order follow the declarations: first those of the dataclass itself, then those of its bases. A
-    field with `init=False` is not an option: a command leaves out an option of its base class in this way.
+    The order is arguments, required options, then by `Option.order`; options of the same order follow the declarations.
     """
     if options not in _DECLARED:
-        _DECLARED[options] = tuple(_all_declared(options))
+        types = get_type_hints(options, include_extras=True)
+        defaults = {one.name: one.default for one in fields(options)} if is_dataclass(options) else {}
+        found = [_declared(name, one, defaults.get(name, default_of(one))) for name, one in types.items()]
+        found.sort(key=lambda one: (not one.option.is_argument, not one.is_required, one.option.order))
+        _DECLARED[options] = tuple(found)
     return _DECLARED[options]
 
 
-def _all_declared(options: type) -> list[Declared]:
-    types = get_type_hints(options, include_extras=True)
-    defaults = {
-        one.name: () if one.default_factory is not MISSING else one.default for one in fields(options) if one.init
-    }
-    names = [name for one in options.__mro__[:-1] for name in inspect.get_annotations(one)]
-    found = [_declared(name, types[name], defaults[name]) for name in dict.fromkeys(names) if name in defaults]
-    return sorted(found, key=lambda one: (not one.option.is_argument, not one.is_required, one.option.order))
+def default_of(annotation: Any) -> Any:
+    """The default of an option in a `TypedDict`."""
+    return next((one.default for one in get_args(annotation) if isinstance(one, Option)), None)
 
 
 def _declared(name: str, annotation: Any, default: Any) -> Declared:
@@ -187,13 +184,11 @@ def _declared(name: str, annotation: Any, default: Any) -> Declared:
         annotation, *metadata = get_args(annotation)
         option = next((one for one in metadata if isinstance(one, Option)), option)
     kinds = _kinds(annotation)
-    lists = [kind for kind in kinds if get_origin(kind) in (tuple, Sequence)]
+    lists = [kind for kind in kinds if get_origin(kind) is Sequence]
     is_list = bool(lists) and not option.several_paths
     is_optional = NoneType in kinds
     if is_list:
         kinds = _kinds(get_args(lists[0])[0])
-    if StorePath in kinds:
-        option = replace(option, takes_address=True)
     is_path = any(get_origin(kind) is PathLike for kind in kinds) and not (option.several_paths or option.may_be_path)
     return Declared(name, Path if is_path else kinds[0], is_optional, is_list, default, option)
 

@@ -6,17 +6,6 @@ from typing import Annotated, Literal, TypedDict
 
 from prepcli.interface.options import Option, Paths, PathText
 from prepcli.storage.member_names import NameEncoding
-from prepcli.storage.paths import AnyPath
-
-AudioBaseDir = Annotated[
-    AnyPath | None,
-    Option(
-        "Base folder of relative audio paths.",
-        shown_default="the manifest's folder",
-        must_exist="folder",
-        order=-1,
-    ),
-]
 
 
 def _manifest(what: str) -> Option:
@@ -30,7 +19,6 @@ def _manifest(what: str) -> Option:
     )
 
 
-Manifest = Annotated[str, _manifest("NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip)")]
 Manifests = Annotated[
     Paths, _manifest("NeMo manifest(s), or a data set (tarred, Shar, WeNet, webdataset, Parquet, zip)")
 ]

@@ -1,8 +1,7 @@
 """A job over the records of manifests: settings, rejects, units, and the loop over the records of a unit."""
 
 import glob
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -10,15 +9,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from prepcli.engine.publishing.publish import UnitWriter
-from prepcli.engine.run.job import Job, UnitJob
-from prepcli.engine.run.unit import Advance
+from prepcli.engine.run.job import Job
 from prepcli.engine.state.plan import Plan, Unit, UnitT
 from prepcli.engine.state.workspace import Workspace
 from prepcli.jobs.inputs.named import refuse_one_pass
 from prepcli.jobs.records import LeftOut, Records, settings_over
 from prepcli.jobs.row_names import BY_ID
 from prepcli.manifest.parts import KeyFunction
-from prepcli.manifest.record import Record
 from prepcli.planning.arrays import Scratch, Values
 from prepcli.planning.split import Indices, by_count, in_order, seconds_of
 from prepcli.storage.paths import AnyPath
@@ -180,58 +177,6 @@ class OverRecords(Job[UnitT, ContentsT]):
         values = dict(self.layout(records, make))
         order, seconds = values.pop("order"), values.pop("seconds")
         return units_of("shard", bounds.tolist(), seconds.tolist(), make=RecordUnit), order, values
-
-    def missing_sample(self, plan: Plan[UnitT, ContentsT]) -> str | None:
-        """An error message if all audio files of a sample are missing; None if one exists, or if no audio is read."""
-        return plan.contents.records.missing_sample() if self.reads_audio_files else None
-
-    def planned_rejects(self, plan: Plan[UnitT, ContentsT]) -> Iterator[bytes]:
-        """Yield the reject lines of unusable lines and of records that are left out, in input order."""
-        return plan.contents.records.planned_rejects(plan.contents.left_out)
-
-
-class RecordWriter(ABC):
-    """Writes the records of one unit."""
-
-    @abstractmethod
-    def add(self, number: int, record: Record) -> float:
-        """Write record `number`, completely or not at all; returns its seconds of audio.
-
-        Raises:
-            RecordRejected: the record cannot be used, and was not written.
-        """
-
-    def close(self) -> None:  # noqa: B027 - most have nothing to write
-        """Complete the files of the unit after the last record; by default it does nothing."""
-
-
-class RecordJob(OverRecords[RecordUnitT, ContentsT], UnitJob[RecordUnitT, ContentsT]):
-    """A job that writes records one by one, in worker processes. A subclass opens the files of a unit."""
-
-    def __init__(self, manifests: Sequence[str], options: Any, num_workers: int = 1) -> None:
-        """`options` must have a method `check`, which raises `UsageError` if two options contradict each other."""
-        options.check()
-        self.manifests, self.options, self.num_workers = manifests, options, num_workers
-
-    @abstractmethod
-    def open_unit(self, contents: ContentsT, unit: RecordUnitT, writer: UnitWriter) -> RecordWriter:
-        """Open the files of a unit, and return the writer of its records."""
-
-    def process(
-        self, plan: Plan[RecordUnitT, ContentsT], unit: RecordUnitT, writer: UnitWriter, advance: Advance
-    ) -> None:
-        """Write the records of a unit."""
-        contents = plan.contents
-        records = contents.records
-        opened = self.open_unit(contents, unit, writer)
-        each_record(
-            records,
-            records.reading_ahead(contents.numbers(unit)),
-            lambda number: opened.add(number, records.record(number)),
-            writer,
-            advance,
-        )
-        opened.close()
 
 
 def each_record(

@@ -17,12 +17,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 import typer
 from numpy.typing import NDArray
+from typing_extensions import Unpack
 
 from prepcli.audio.info import AudioInfo
 from prepcli.audio.limits import segment_samples
@@ -32,23 +33,25 @@ from prepcli.cli.mistakes import ExplainingCommand, run_app
 from prepcli.commands.download.data_set import speaker_name
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.publishing.rejects import merge_rejects
-from prepcli.engine.run.options import JobOptions
+from prepcli.engine.run.function import Output, run
+from prepcli.engine.run.options import JobArguments
 from prepcli.engine.run.report import Report
-from prepcli.engine.run.run import run_job
 from prepcli.engine.state.plan import AUDIO_BASE_DIRS, Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import PrepcliError, RecordRejected, RejectReason, UsageError
 from prepcli.formats.names import normal_path
 from prepcli.interface.calls import CONTINUE_WITH
-from prepcli.interface.options import Option
+from prepcli.interface.command import command, declaration
+from prepcli.interface.options import Option, PathText
 from prepcli.interface.printing import printable
-from prepcli.interface.shared_options import AudioBaseDir, Manifest
-from prepcli.jobs.record_job import RecordContents, RecordJob, RecordUnit, RecordWriter, units_of
-from prepcli.jobs.records import file_identity
+from prepcli.interface.shared_options import AudioFolder, Manifests
+from prepcli.jobs.record_job import RecordContents, RecordUnit, units_of
+from prepcli.jobs.records import Records, file_identity
+from prepcli.jobs.source import items
 from prepcli.manifest.record import Record
 from prepcli.manifest.sources import expand_paths
 from prepcli.manifest.speakers import language_of, speaker_of
-from prepcli.storage.paths import AnyPath
+from prepcli.storage.paths import path_of
 
 RECORDS_A_UNIT = 4096
 
@@ -78,72 +81,16 @@ class _Contents(RecordContents):
 _Plan = Plan[RecordUnit, _Contents]
 
 
-class PrepareJob(RecordJob[RecordUnit, _Contents]):
-    """Manifest(s) in, one clean manifest out; a unit is a run of consecutive records."""
+@dataclass
+class _Checks:
+    """The checks of a record; remembers the audio file of the record before."""
 
-    command: ClassVar[str] = "prepare_manifest"
+    language: str | None
+    dataset: str | None
+    tolerance: float
+    last_audio: tuple[str, AudioInfo] | None = None
 
-    def __init__(
-        self,
-        manifests: Sequence[str],
-        audio_base_dir: AnyPath | None,
-        language: str | None,
-        dataset: str | None,
-        duration_tolerance: float,
-        num_workers: int,
-    ) -> None:
-        if (language is None) != (dataset is None):
-            raise UsageError("--language and --dataset make a speaker's name together: give both or none")
-        if language is not None and dataset is not None and not re.fullmatch(r"\w+ [^\s|]+", f"{language} {dataset}"):
-            raise UsageError("--language is a word such as en, and --dataset a name without blanks and |")
-        self.manifests, self._audio_base_dir, self.num_workers = manifests, audio_base_dir, num_workers
-        self._language, self._dataset, self._tolerance = language, dataset, duration_tolerance
-        self._last_audio: tuple[str, AudioInfo] | None = None
-
-    @property
-    def audio_base_dir(self) -> AnyPath | None:
-        """The folder of relative audio paths; None for the folder of each manifest."""
-        return self._audio_base_dir
-
-    def output_patterns(self, plan: _Plan) -> Sequence[str]:
-        """The names by which users and other steps find the output."""
-        return ("manifest.json", "stats.txt")
-
-    def settings(self, plan: _Plan) -> dict[str, Any]:
-        """The options that shape the output, and where the audio lies."""
-        return {
-            "--language": self._language,
-            "--dataset": self._dataset,
-            "--duration-tolerance": self._tolerance,
-            AUDIO_BASE_DIRS: list(dict.fromkeys(plan.contents.records.base_dirs)),
-        }
-
-    def plan(self, workspace: Workspace) -> _Plan:
-        """Index the manifests; lines without a path or a duration are rejects already."""
-        records = self.read(workspace, {"path": normal_path})
-        files = file_identity(records.index, self._audio_base_dir)
-        _, inverse, uses = np.unique(files, return_inverse=True, return_counts=True)
-        durations = records.index.duration
-        bounds = [*range(0, len(records), RECORDS_A_UNIT), len(records)]
-        seconds = [float(durations[lo:hi].sum()) for lo, hi in pairwise(bounds)]
-        units = units_of("records", bounds, seconds, make=RecordUnit)
-        return records.plan(units, _Contents(records, uses[inverse] == 1))
-
-    def open_unit(self, contents: _Contents, unit: RecordUnit, writer: UnitWriter) -> "_Part":
-        """A part of the clean manifest."""
-        return _Part(self, contents, unit, writer)
-
-    def check(self, contents: _Contents, number: int, record: Record) -> str:
-        """Check a record; returns its speaker as Magpie-TTS takes it.
-
-        Raises:
-            RecordRejected: it cannot be used.
-        """
-        speaker = self._check_fields(record)
-        self._check_audio(contents, number, record)
-        return speaker
-
-    def _check_fields(self, record: Record) -> str:
+    def check_fields(self, record: Record) -> str:
         """Text and speaker; returns the speaker as Magpie-TTS takes it."""
         text, normalized = record.text("text"), record.text("normalized_text")
         read = text if normalized is None else normalized  # the model reads normalized_text, where there is one
@@ -158,85 +105,65 @@ class PrepareJob(RecordJob[RecordUnit, _Contents]):
             raise RecordRejected(RejectReason.MISSING_FIELD, "there is no speaker")
         if language_of(speaker):
             return speaker
-        if self._language is None or "|" in speaker or not speaker.strip():
+        if self.language is None or "|" in speaker or not speaker.strip():
             raise RecordRejected(
                 RejectReason.BAD_SPEAKER,
                 f"speaker is {speaker!r}; Magpie-TTS takes '| Language:xx Dataset:yy Speaker:zz |' "
                 "(--language and --dataset make it from a plain name)",
             )
-        return speaker_name(self._language, str(self._dataset), speaker.strip())
+        return speaker_name(self.language, str(self.dataset), speaker.strip())
 
-    def _check_audio(self, contents: _Contents, i: int, record: Record) -> None:
+    def check_audio(self, contents: _Contents, number: int, record: Record) -> None:
         """Is the file there, can it be read, and is it as long as the record says?
 
         A record with an offset, or one of several of a file, is a part of the file and must lie within it.
         """
-        path = contents.records.audio_path(i, record.audio_filepath)
-        if self._last_audio is None or self._last_audio[0] != path:
-            self._last_audio = path, probe(path)
-        info = self._last_audio[1]
-        is_whole = not record.offset and contents.is_only_record[i]
-        if is_whole and abs(info.duration - record.duration) > self._tolerance:
+        path = contents.records.audio_path(number, record.audio_filepath)
+        if self.last_audio is None or self.last_audio[0] != path:
+            self.last_audio = path, probe(path)
+        info = self.last_audio[1]
+        is_whole = not record.offset and contents.is_only_record[number]
+        if is_whole and abs(info.duration - record.duration) > self.tolerance:
             raise RecordRejected(
                 RejectReason.DURATION_MISMATCH,
                 f"the record says {record.duration:.10g} s, the file holds {info.duration:.3f} s",
             )
         segment_samples(info, record.offset, record.duration)
 
-    def finish(self, plan: _Plan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Join the parts, sort the rejects by reason, and count."""
-        workspace = writer.workspace
-        total = _Counts()
-        durations = [np.empty(0)]
-        writer.join("manifest.json", (f"parts/{marker.unit}.jsonl" for marker in markers))
-        for marker in markers:
-            counts = msgspec.json.decode(writer.part(f"parts/{marker.unit}.counts.json").read_bytes(), type=_Counts)
-            durations.append(np.array(counts.durations))
-            for speaker, (records, seconds) in counts.speakers.items():
-                total.add(speaker, records, seconds)
-        lines = _stats(np.concatenate(durations), total.speakers, self._split_rejects(plan, markers, writer))
-        writer.open("stats.txt").write("".join(line + "\n" for line in lines).encode())
-        return {
-            "manifest": workspace.out / "manifest.json",
-            **plan.contents.records.merged_details(workspace.out),
-            "stats": workspace.out / "stats.txt",
-        }
 
-    def _split_rejects(self, plan: _Plan, markers: Sequence[Marker], writer: UnitWriter) -> Counter[str]:
-        files = [writer.part(name) for marker in markers for name in marker.work_files if name.startswith("rejects/")]
-        manifests = [file.path for file in plan.inputs]
-        decoder = msgspec.json.Decoder(_Rejected)
-        by_reason: dict[str, Any] = {}
-        counts: Counter[str] = Counter()
-        for line in merge_rejects(self.planned_rejects(plan), files, manifests):
-            reason = decoder.decode(line).reject_reason
-            if reason not in by_reason:
-                by_reason[reason] = writer.open(f"rejects/{reason}.jsonl")
-            by_reason[reason].write(line)
-            counts[reason] += 1
-        return counts
+def _finish(plan: _Plan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
+    """Join the parts, sort the rejects by reason, and count."""
+    workspace = writer.workspace
+    total = _Counts()
+    durations = [np.empty(0)]
+    writer.join("manifest.json", (f"parts/{marker.unit}.jsonl" for marker in markers))
+    for marker in markers:
+        counts = msgspec.json.decode(writer.part(f"parts/{marker.unit}.counts.json").read_bytes(), type=_Counts)
+        durations.append(np.array(counts.durations))
+        for speaker, (records, seconds) in counts.speakers.items():
+            total.add(speaker, records, seconds)
+    lines = _stats(np.concatenate(durations), total.speakers, _split_rejects(plan, markers, writer))
+    writer.open("stats.txt").write("".join(line + "\n" for line in lines).encode())
+    return {
+        "manifest": workspace.out / "manifest.json",
+        **plan.contents.records.merged_details(workspace.out),
+        "stats": workspace.out / "stats.txt",
+    }
 
 
-class _Part(RecordWriter):
-    """Writes the good records of a unit, and counts them."""
-
-    def __init__(self, job: PrepareJob, contents: _Contents, unit: RecordUnit, writer: UnitWriter) -> None:
-        self._job, self._contents, self._unit, self._writer = job, contents, unit, writer
-        self._lines = writer.open_part(f"parts/{unit.id}.jsonl")
-        self._counts = _Counts()
-
-    def add(self, number: int, record: Record) -> float:
-        speaker = self._job.check(self._contents, number, record)
-        changes = self._contents.records.merged_changes(number, record)
-        if speaker != record.get("speaker"):
-            changes["speaker"] = speaker
-        self._lines.write(record.to_json(changes) + b"\n")
-        self._counts.add(speaker, 1, record.duration)
-        self._counts.durations.append(record.duration)
-        return record.duration
-
-    def close(self) -> None:
-        self._writer.open_part(f"parts/{self._unit.id}.counts.json").write(msgspec.json.encode(self._counts))
+def _split_rejects(plan: _Plan, markers: Sequence[Marker], writer: UnitWriter) -> Counter[str]:
+    files = [writer.part(name) for marker in markers for name in marker.work_files if name.startswith("rejects/")]
+    manifests = [file.path for file in plan.inputs]
+    decoder = msgspec.json.Decoder(_Rejected)
+    by_reason: dict[str, Any] = {}
+    counts: Counter[str] = Counter()
+    for line in merge_rejects(plan.reject_lines(), files, manifests):
+        reason = decoder.decode(line).reject_reason
+        if reason not in by_reason:
+            by_reason[reason] = writer.open(f"rejects/{reason}.jsonl")
+        by_reason[reason].write(line)
+        counts[reason] += 1
+    return counts
 
 
 def _stats(
@@ -263,37 +190,73 @@ def _stats(
         yield f"           {count:,} {reason}: rejects/{reason}.jsonl"
 
 
-@dataclass(frozen=True, kw_only=True)
-class PrepareManifest(JobOptions):
-    """Check a manifest for Magpie-TTS: fields, text, speakers, files, durations.
-
-    Example: python prepare_manifest.py train.json clean/ --language en --dataset LibriTTS
-    """
-
-    manifest: Manifest
+@command("prepare_manifest")
+def prepare_manifest(
+    manifest: Manifests,
     out: Annotated[
-        Path, Option("Directory for manifest.json, rejects/ and stats.txt.", metavar="OUT", is_argument=True)
-    ]
-    audio_base_dir: AudioBaseDir = None
+        PathText, Option("Directory for manifest.json, rejects/ and stats.txt.", metavar="OUT", is_argument=True)
+    ],
+    *,
+    audio_base_dir: AudioFolder = None,
     language: Annotated[
         str | None, Option("With --dataset: makes the speaker string from plain speaker names or numbers.")
-    ] = None
-    dataset: Annotated[str | None, Option("See --language.")] = None
+    ] = None,
+    dataset: Annotated[str | None, Option("See --language.")] = None,
     duration_tolerance: Annotated[
         float,
         Option(
             "Seconds by which a record's duration may differ from its file's (one that ends more than 0.02 s "
             "after its file can never be used)."
         ),
-    ] = 0.1
+    ] = 0.1,
+    **more: Unpack[JobArguments],
+) -> Report:
+    """Check a manifest for Magpie-TTS: fields, text, speakers, files, durations.
 
+    Example: python prepare_manifest.py train.json clean/ --language en --dataset LibriTTS
+    """
+    if (language is None) != (dataset is None):
+        raise UsageError("--language and --dataset make a speaker's name together: give both or none")
+    if language is not None and dataset is not None and not re.fullmatch(r"\w+ [^\s|]+", f"{language} {dataset}"):
+        raise UsageError("--language is a word such as en, and --dataset a name without blanks and |")
+    output = Output(out, "manifest.json", "stats.txt")  # the names by which users and other steps find the output
+    manifests = expand_paths(str(manifest))
+    base_dir = None if audio_base_dir is None else path_of(str(audio_base_dir))
 
-def prepare_manifest(options: PrepareManifest) -> Report:
-    """Run the job."""
-    engine = options.engine()
-    options_of_job = (options.audio_base_dir, options.language, options.dataset, options.duration_tolerance)
-    job = PrepareJob(expand_paths(options.manifest), *options_of_job, engine.num_workers)
-    return run_job(job, Workspace(options.out), engine)
+    def plan(workspace: Workspace) -> _Plan:
+        workers = output.engine.num_workers
+        records = Records(manifests, base_dir, keys={"path": normal_path}, workspace=workspace, num_workers=workers)
+        _, inverse, uses = np.unique(file_identity(records.index, base_dir), return_inverse=True, return_counts=True)
+        durations = records.index.duration
+        bounds = [*range(0, len(records), RECORDS_A_UNIT), len(records)]
+        seconds = [float(durations[lo:hi].sum()) for lo, hi in pairwise(bounds)]
+        units = units_of("records", bounds, seconds, make=RecordUnit)
+        return records.plan(units, _Contents(records, uses[inverse] == 1))
+
+    def settings(made: _Plan) -> dict[str, Any]:
+        return {
+            "--language": language,
+            "--dataset": dataset,
+            "--duration-tolerance": duration_tolerance,
+            AUDIO_BASE_DIRS: list(dict.fromkeys(made.contents.records.base_dirs)),
+        }
+
+    def write(contents: _Contents, unit: RecordUnit, writer: UnitWriter) -> None:
+        checks, counts = _Checks(language, dataset, duration_tolerance), _Counts()
+        lines = writer.open_part(f"parts/{unit.id}.jsonl")
+        for item in items(contents, unit, writer):
+            with item:
+                speaker = checks.check_fields(item.record)
+                checks.check_audio(contents, item.number, item.record)
+                changes = contents.records.merged_changes(item.number, item.record)
+                if speaker != item.record.get("speaker"):
+                    changes["speaker"] = speaker
+                lines.write(item.record.to_json(changes) + b"\n")
+                counts.add(speaker, 1, item.record.duration)
+                counts.durations.append(item.record.duration)
+        writer.open_part(f"parts/{unit.id}.counts.json").write(msgspec.json.encode(counts))
+
+    return run(output, plan, write, _finish, settings=settings)
 
 
 if __name__ == "__main__":
@@ -302,7 +265,8 @@ if __name__ == "__main__":
     os.environ.setdefault(CONTINUE_WITH, shlex.join(["python", *words]))
     try:
         app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
-        app.command(cls=ExplainingCommand)(build_command([], PrepareManifest, lambda: prepare_manifest))
+        declared = declaration(prepare_manifest)
+        app.command(cls=ExplainingCommand)(build_command(["prepare_manifest"], declared.options, lambda: declared.work))
         sys.exit(run_app(app, f"python {Path(__file__).name}"))
     except PrepcliError as error:
         print(f"prepare_manifest: {printable(str(error))}", file=sys.stderr)

@@ -5,7 +5,7 @@ import inspect
 import os
 import sys
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import numpy as np
 import pytest
@@ -63,10 +63,7 @@ def test_docstrings_have_all_sections(name: str) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS, ids=NAMES)
 def test_the_list_of_commands_says_what_is_returned(command: Command) -> None:
-    if command.is_typed:
-        report = getattr(library, getattr(library, command.python_name).__wrapped__.__annotations__["return"])
-    else:
-        report = get_type_hints(command.load_function())["return"]
+    report = getattr(library, getattr(library, command.python_name).__wrapped__.__annotations__["return"])
     assert command.report == f"{report.__module__}.{report.__qualname__}".removeprefix("prepcli.")
     assert getattr(library, report.__name__) is report
     assert report.__str__ is not object.__str__

@@ -1,5 +1,6 @@
 """Commands that are built of a dataclass, and command lines that are built of its values."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -29,7 +30,7 @@ class Draw(Shared):
     path: Annotated[Path, Option("Where.", metavar="PATH", is_argument=True, shapes_output=False)]
     colour: Annotated[Literal["red", "blue"], Option("Which colour.")]
     ratio: Annotated[float | None, Option("Width by height.", shown_default="as it is", minimum=-1, maximum=9)] = None
-    tags: Annotated[tuple[str, ...], Option("Some tags.", names=("--tag", "-t"))] = ()
+    tags: Annotated[str | Sequence[str], Option("Some tags.", names=("--tag", "-t"))] = ()
     last: Annotated[bool, Option("The last one.")] = False
     frame: Annotated[bool, Option("No frame around it.", names=("--no-frame",))] = True
     fill: Annotated[bool, Option("Fill it.", names=("--fill/--no-fill",))] = True

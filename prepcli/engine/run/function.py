@@ -2,7 +2,7 @@
 # ruff: noqa: D102 - methods of `Job`, which explains them
 
 import glob
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -152,12 +152,6 @@ class FunctionJob(UnitJob[UnitT, Contents]):
 
     def files_of_records(self, plan: Plan[UnitT, Contents]) -> Iterable[str | AnyPath]:
         return self._hooks.get("files_of_records", _nothing)(plan)
-
-    def missing_sample(self, plan: Plan[UnitT, Contents]) -> str | None:
-        return plan.missing_sample() if self.reads_audio_files else None
-
-    def planned_rejects(self, plan: Plan[UnitT, Contents]) -> Iterator[bytes]:
-        return plan.reject_lines()
 
     def prepare(self) -> None:
         self._hooks.get("prepare", _nothing)()

@@ -1,7 +1,6 @@
 """The options of every job."""
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from prepcli.interface.options import Option
@@ -84,29 +83,6 @@ VerifyInputs = Annotated[
         default=False,
     ),
 ]
-
-
-@dataclass(frozen=True, kw_only=True)
-class JobOptions:
-    """The options that every job has. A run may be continued with other values of these options."""
-
-    dry_run: DryRun = False
-    num_workers: NumWorkers = None
-    max_rejects: MaxRejects = 0.05
-    overwrite: Overwrite = False
-    retry_rejects: RetryRejects = False
-    as_json: Json = False
-    verbose: Verbose = False
-    rank: RankOption = None
-    world_size: WorldSize = None
-    launch_id: LaunchId = None
-    no_steal: NoSteal = False
-    verify_inputs: VerifyInputs = False
-    progress: Progress = False
-
-    def engine(self) -> "RunOptions":
-        """The options as `RunOptions`, the form in which the engine takes them; raises `UsageError`."""
-        return run_options(self)
 
 
 class JobArguments(TypedDict, total=False):
