@@ -81,7 +81,7 @@ def test_help_shows_what_is_declared() -> None:
     for words in ("Draw a shape.", "-s, --size", "How large (metres).", "(as it is)", "red|blue", "--no-fill", "PATH"):
         assert words in output
     assert "--in-python" not in output
-    assert output.index("--colour") < output.index("--ratio") < output.index("--size")
+    assert output.index("--colour") < output.index("--size") < output.index("--ratio")
 
 
 def test_settings_are_what_shapes_the_output() -> None:
