@@ -24,7 +24,7 @@ from prepcli.storage.input_files import refuse_swapped
 from prepcli.storage.paths import AnyPath
 
 
-class Source:
+class RecordSource:
     """The manifests, or the containers of a data set, that the current command reads.
 
     Attributes:
@@ -115,7 +115,7 @@ def blocks(records: Records, seconds: float, num_records: int) -> list[RecordUni
     return units_of("records", bounds.tolist(), costs.tolist(), make=RecordUnit)
 
 
-class Item:
+class RecordItem:
     """A record of a unit: its `with` block writes it completely, or not at all.
 
     If the block raises `RecordRejected`, the record is a reject; else it is counted with `seconds` of audio, by default
@@ -136,7 +136,7 @@ class Item:
             self._record = self._records.record(self.number)
         return self._record
 
-    def __enter__(self) -> "Item":
+    def __enter__(self) -> "RecordItem":
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
@@ -153,8 +153,8 @@ class Item:
         return True
 
 
-def items(contents: RecordContents, unit: RecordUnit, writer: UnitWriter) -> Iterator[Item]:
+def items(contents: RecordContents, unit: RecordUnit, writer: UnitWriter) -> Iterator[RecordItem]:
     """Yield the records of a unit in its order; the loop enters each: `with item:`."""
     records = contents.records
     for number in records.reading_ahead(contents.numbers(unit)):
-        yield Item(records, writer, number)
+        yield RecordItem(records, writer, number)

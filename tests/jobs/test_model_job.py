@@ -13,7 +13,7 @@ import pytest
 
 from prepcli.commands.extend_codec_codes.job import CodesJob, codes_workspace
 from prepcli.commands.extend_codec_codes.settings import CodecSettings
-from prepcli.commands.extend_context_audio.bundle import Selection
+from prepcli.commands.extend_context_audio.bundle import VoiceSelection
 from prepcli.commands.extend_context_audio.command import extend_context_audio
 from prepcli.commands.extend_context_audio.job import ContextJob
 from prepcli.engine.ranks.progress import RankProgress, SharedCounter, progress_file
@@ -28,7 +28,7 @@ from prepcli.interface.calls import called
 from prepcli.interface.command import declaration
 from prepcli.interface.values import make_options
 from prepcli.jobs import model_job, prefetch
-from prepcli.jobs.source import Source
+from prepcli.jobs.source import RecordSource
 from prepcli.models.running import ModelRunner, Running
 from prepcli.processes.ranks import Rank
 from tests.conftest import MINI_CORPUS, tree
@@ -97,8 +97,8 @@ def _context_job(out: Path) -> ContextJob:
     manifest = str(MINI_CORPUS / "manifest.json")
     options = make_options(declaration(extend_context_audio).options, {"manifest": manifest, "out": out, **words})
     with called([], progress=False, command="extend-context-audio", options=options):
-        source = Source(manifest, Output(out))
-        return ContextJob(source, "toy", "speaker", Selection(1.0, 0.0, False), batch_duration=60.0)
+        source = RecordSource(manifest, Output(out))
+        return ContextJob(source, "toy", "speaker", VoiceSelection(1.0, 0.0, False), batch_duration=60.0)
 
 
 @pytest.fixture(params=["codes", "contexts"])

@@ -15,7 +15,7 @@ from prepcli.storage.input_files import refuse_input_as_output
 
 
 @dataclass(frozen=True)
-class Output:
+class BinsOutput:
     """The files that a command writes.
 
     Attributes:
@@ -91,11 +91,11 @@ class Output:
             )
 
 
-def output_of(data: str, asked: OutputArguments) -> Output:
+def output_of(data: str, asked: OutputArguments) -> BinsOutput:
     """The output that the options of a command ask for."""
     plot, write_config = asked["plot"], asked["write_config"]
     is_brief = asked["quiet"] or asked["as_json"]
-    return Output(data, _path(plot), _path(write_config), asked["max_rejects"], is_brief)
+    return BinsOutput(data, _path(plot), _path(write_config), asked["max_rejects"], is_brief)
 
 
 def _path(path: PathText | None) -> Path | None:

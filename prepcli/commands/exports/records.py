@@ -12,7 +12,7 @@ from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.jobs.ids import GIVEN_ID, ID_KEYS, RecordIds, plan_ids
 from prepcli.jobs.record_job import RecordContents, RecordUnit
-from prepcli.jobs.source import Source
+from prepcli.jobs.source import RecordSource
 from prepcli.manifest.record import Record
 from prepcli.planning.arrays import Scratch, Values, values_of
 
@@ -75,7 +75,7 @@ def seed_of(more: Any) -> int | None:
 
 
 def plan_export(
-    source: Source, workspace: Workspace, size: int, seed: int | None = None, *, takes_ids: bool = False
+    source: RecordSource, workspace: Workspace, size: int, seed: int | None = None, *, takes_ids: bool = False
 ) -> ExportPlan:
     """Index the manifests, and divide their records into units of nearly the same number of records.
 
@@ -95,6 +95,6 @@ def plan_export(
     return records.plan(units, ExportContents(records, RecordIds(**ids), order=order))
 
 
-def export_settings(source: Source, plan: ExportPlan) -> dict[str, Any]:
+def export_settings(source: RecordSource, plan: ExportPlan) -> dict[str, Any]:
     """The options, the folder of the audio, and whether the ids are those that the records have."""
     return source.settings | ({"ids": "the records' own"} if plan.contents.ids.given else {})

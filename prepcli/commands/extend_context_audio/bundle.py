@@ -226,7 +226,7 @@ class Embedded:
     embeddings: NDArray[np.float32]
 
 
-class Selection(NamedTuple):
+class VoiceSelection(NamedTuple):
     """How contexts are selected, and whether the embeddings are an output as well.
 
     Attributes:
@@ -248,7 +248,7 @@ class Bundle(EmbeddingWork[Embedded]):
         numbers: Indices,
         records: Records,
         layout: ContextLayout,
-        selection: Selection,
+        selection: VoiceSelection,
         encoder: SpeakerEncoder,
         max_samples: int,
         kept: KeptEmbeddings,

@@ -103,18 +103,18 @@ def extend_context_audio(
         >>> report.outputs["manifest"]
         '/.../context/manifest_withContextAudioMinDur3.0MinSSIM0.6.json'
     """
-    from prepcli.commands.extend_context_audio.bundle import Selection
+    from prepcli.commands.extend_context_audio.bundle import VoiceSelection
     from prepcli.commands.extend_context_audio.job import ContextJob, plot_contexts
     from prepcli.engine.publishing.plots import check_plot
     from prepcli.engine.run.function import Output
-    from prepcli.jobs.source import Source
+    from prepcli.jobs.source import RecordSource
     from prepcli.models.ranks import run_on_devices
 
     output = Output(out)
-    selection = Selection(context_min_duration, context_min_ssim, save_embeddings)
+    selection = VoiceSelection(context_min_duration, context_min_ssim, save_embeddings)
     make_job = partial(
         ContextJob,
-        Source(manifest, output),
+        RecordSource(manifest, output),
         str(speaker_model),
         group_by,
         selection,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from prepcli.commands.extend_context_audio.bundle import BEST_NAME, REUSED, Bundle, Selection
+from prepcli.commands.extend_context_audio.bundle import BEST_NAME, REUSED, Bundle, VoiceSelection
 from prepcli.commands.extend_context_audio.bundle_lines import histogram_of_all, histograms, kept_at
 from prepcli.commands.extend_context_audio.kept import (
     EmbeddingStore,
@@ -33,7 +33,7 @@ from prepcli.jobs.model_job import WAITED, WALL, Begin, Tick
 from prepcli.jobs.prefetch import DecodingPool
 from prepcli.jobs.record_job import RecordContents, RecordUnit, units_of
 from prepcli.jobs.records import extended_name
-from prepcli.jobs.source import Source
+from prepcli.jobs.source import RecordSource
 from prepcli.manifest.parts import KeyFunction
 from prepcli.manifest.speakers import notes_on_speakers
 from prepcli.models.protocols import SpeakerEncoder
@@ -67,10 +67,10 @@ class ContextJob(SpeakerJob[ContextContents]):
 
     def __init__(
         self,
-        source: Source,
+        source: RecordSource,
         speaker_model: str,
         group_by: str,
-        selection: Selection,
+        selection: VoiceSelection,
         *,
         batch_duration: float | None = None,
         reuse_embeddings: Path | None = None,
@@ -170,7 +170,7 @@ class ContextJob(SpeakerJob[ContextContents]):
         }
 
 
-def plot_contexts(report: Report, path: Path, selection: Selection) -> None:
+def plot_contexts(report: Report, path: Path, selection: VoiceSelection) -> None:
     """Draw the histograms in the report of a finished run, and add the plot to the report.
 
     The suffix selects the format. Raises `UsageError` without matplotlib, or if the file cannot be written.

@@ -108,7 +108,7 @@ def filter(
     import msgspec
 
     from prepcli.commands.filter.marking import mark_records, treatment_of
-    from prepcli.commands.filter.planning import Wanted, plan_of
+    from prepcli.commands.filter.planning import FilterSettings, plan_of
     from prepcli.commands.filter.report import FilterReport
     from prepcli.commands.filter.rules import rules_of, unique_fields
     from prepcli.engine.run.function import OutputFile
@@ -120,7 +120,7 @@ def filter(
 
     engine = run_options(current_call().options)
     presets = tuple(dict.fromkeys(preset))
-    wanted = Wanted(
+    wanted = FilterSettings(
         rules=rules_of(presets, tuple(keep), tuple(drop)),
         presets=presets,
         unique=unique_fields(unique),

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from prepcli.commands.filter.planning import Wanted, plan_of
+from prepcli.commands.filter.planning import FilterSettings, plan_of
 from prepcli.engine.publishing.hashes import hash_of
 from prepcli.engine.publishing.output_files import HashedFile, PublishedFile
 from prepcli.engine.publishing.publish import Marker, changing
@@ -70,7 +70,7 @@ def treatment_of(contents: SelectionContents, verdict: int, marks: bool) -> Trea
     return Treatment(0, changes={"_skipme": f"{OWNER}{why}"} if why else None)
 
 
-def mark_records(path: str, wanted: Wanted, engine: RunOptions) -> Report:
+def mark_records(path: str, wanted: FilterSettings, engine: RunOptions) -> Report:
     """Mark the records that rules drop, in the manifests of the finished tarred set in the folder `path`.
 
     Raises:

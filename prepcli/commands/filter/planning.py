@@ -42,7 +42,7 @@ _NO_DROPS = np.uint64(0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Wanted:
+class FilterSettings:
     """The choices of a call of `filter`.
 
     Attributes:
@@ -77,7 +77,7 @@ class Wanted:
 
 
 def plan_of(
-    manifests: Sequence[str], wanted: Wanted, out: Path, workspace: Workspace, engine: RunOptions
+    manifests: Sequence[str], wanted: FilterSettings, out: Path, workspace: Workspace, engine: RunOptions
 ) -> SelectionPlan:
     """Apply the rules, and make the plan. `out` is the manifest to write.
 
@@ -85,9 +85,9 @@ def plan_of(
     of a run, it also prints the records and hours that rules drop.
 
     Raises:
-        UsageError: as by `Planning.plan`.
+        UsageError: as by `FilterPlanning.plan`.
     """
-    plan = Planning(manifests, wanted, out.parent, workspace, engine.num_workers).plan()
+    plan = FilterPlanning(manifests, wanted, out.parent, workspace, engine.num_workers).plan()
     facts = plan.contents.facts
     if workspace.rank.rank == 0:
         if wanted.page is not None:
@@ -98,7 +98,7 @@ def plan_of(
     return plan
 
 
-class Planning:
+class FilterPlanning:
     """Reads the manifests, gives each record a bit per rule that drops it, and adds up the hours that rules drop.
 
     The bits of expressions come first, then the bits of `--drop-listed`, `--unique` and `--sample`. `--unique` compares
@@ -106,7 +106,7 @@ class Planning:
     """
 
     def __init__(
-        self, manifests: Sequence[str], wanted: Wanted, out_folder: Path, workspace: Workspace, num_workers: int
+        self, manifests: Sequence[str], wanted: FilterSettings, out_folder: Path, workspace: Workspace, num_workers: int
     ) -> None:
         """Read the list of `--drop-listed`; the manifests are read by `plan`.
 

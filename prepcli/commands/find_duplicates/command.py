@@ -101,19 +101,19 @@ def find_duplicates(
     import numpy as np
 
     from prepcli.commands.find_duplicates.groups import GroupWriter
-    from prepcli.commands.find_duplicates.keys import AUDIO, NEAR_AUDIO, Keys, write_groups
+    from prepcli.commands.find_duplicates.keys import AUDIO, NEAR_AUDIO, KeyWriter, write_groups
     from prepcli.commands.find_duplicates.report import DuplicatesReport
     from prepcli.commands.find_duplicates.twins import by_duration
     from prepcli.engine.run.function import OutputFile, run
     from prepcli.jobs.record_job import RecordContents, RecordUnit, even_bounds, units_of
-    from prepcli.jobs.source import Source, items
+    from prepcli.jobs.source import RecordSource, items
     from prepcli.manifest.output_name import check_manifest_name
     from prepcli.planning.split import seconds_of
 
     output = OutputFile(out)
     first, *others = listed(inputs)
     kinds = _kinds(by, 1 + len(others), between, has_model=speaker_model is not None)
-    source = Source(first, output, *others)
+    source = RecordSource(first, output, *others)
     check_manifest_name(output.path, "find-duplicates", "duplicates.jsonl")
     if speaker_model is not None:
         from prepcli.commands.find_duplicates.same_voice import SameVoiceJob
@@ -144,7 +144,7 @@ def find_duplicates(
         return records.plan(units, RecordContents(records, order=order))
 
     def write(contents: "RecordContents", unit: "RecordUnit", writer: "UnitWriter") -> None:
-        keys = Keys(contents.records, writer, kinds)
+        keys = KeyWriter(contents.records, writer, kinds)
         for item in items(contents, unit, writer):
             with item:
                 keys.add(item.number, item.record)

@@ -28,7 +28,7 @@ _KEY_BYTES = 16
 _NO_KEY = bytes(_KEY_BYTES)
 
 
-class Keys:
+class KeyWriter:
     """Computes and writes the keys of a unit's records.
 
     A key is zero if its value is missing, or the record is rejected.

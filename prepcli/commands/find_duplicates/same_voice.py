@@ -27,7 +27,7 @@ from prepcli.jobs.model_job import Begin
 from prepcli.jobs.prefetch import DecodingPool
 from prepcli.jobs.record_job import RecordContents, RecordUnit, each_record, units_of
 from prepcli.jobs.records import Records, hash_segments
-from prepcli.jobs.source import Source
+from prepcli.jobs.source import RecordSource
 from prepcli.manifest.columns import key_bytes
 from prepcli.manifest.parts import FieldKey, KeyFunction
 from prepcli.manifest.speakers import speaker_of
@@ -77,7 +77,7 @@ class SameVoiceJob(SpeakerJob[VoiceContents]):
 
     def __init__(
         self,
-        source: Source,
+        source: RecordSource,
         out: Path,
         speaker_model: str,
         *,

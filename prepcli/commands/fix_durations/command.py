@@ -11,7 +11,7 @@ from prepcli.interface.command import command
 from prepcli.interface.shared_options import AudioFolder, ManifestsOnly, OutFile
 
 if TYPE_CHECKING:
-    from prepcli.commands.fix_durations.durations import Lines
+    from prepcli.commands.fix_durations.durations import DurationLines
     from prepcli.engine.publishing.publish import Marker, UnitWriter
     from prepcli.engine.run.report import Report
     from prepcli.engine.state.plan import Plan
@@ -70,7 +70,7 @@ def fix_durations(
     check_manifest_name(output.path, "fix-durations")
     base_dirs = base_directories(manifests, audio_base_dir)
 
-    def plan(workspace: "Workspace") -> "Plan[LineSlice, Lines]":
+    def plan(workspace: "Workspace") -> "Plan[LineSlice, DurationLines]":
         if len(set(base_dirs)) > 1:
             raise UsageError(
                 "the manifests are in several folders, and relative paths of one manifest must start from one folder: "
@@ -87,7 +87,7 @@ def fix_durations(
             missing_sample=lambda: missing_sample(lines),
         )
 
-    def correct(lines: "Lines", unit: "LineSlice", writer: "UnitWriter") -> None:
+    def correct(lines: "DurationLines", unit: "LineSlice", writer: "UnitWriter") -> None:
         probe, differences = Probes(1), list[float]()
 
         def make(line: bytes) -> tuple[bytes, float]:
@@ -102,7 +102,9 @@ def fix_durations(
         write_from_lines(lines.slices, unit, writer, make)
         writer.open_part(_DIFFERENCES_NAME.format(unit.id)).write(np.array(differences, "<f8").tobytes())
 
-    def join(made: "Plan[LineSlice, Lines]", markers: "Sequence[Marker]", writer: "UnitWriter") -> dict[str, Any]:
+    def join(
+        made: "Plan[LineSlice, DurationLines]", markers: "Sequence[Marker]", writer: "UnitWriter"
+    ) -> dict[str, Any]:
         writer.join(output.name, (LINES_NAME.format(marker.unit) for marker in markers))
         parts = (np.fromfile(writer.part(_DIFFERENCES_NAME.format(marker.unit)), "<f8") for marker in markers)
         differences = np.concatenate([np.empty(0), *parts])

@@ -29,7 +29,7 @@ class _Place(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
+class DurationLines:
     """The lines of the manifests.
 
     Attributes:
@@ -43,7 +43,7 @@ class Lines:
     segmented: NDArray[np.int64]
 
 
-def read_lines(manifests: Sequence[str], base_dir: str, workspace: Workspace) -> Lines:
+def read_lines(manifests: Sequence[str], base_dir: str, workspace: Workspace) -> DurationLines:
     """Cut the manifests into units, and find the audio files of which a record is a segment with an offset.
 
     Raises:
@@ -55,10 +55,10 @@ def read_lines(manifests: Sequence[str], base_dir: str, workspace: Workspace) ->
     slices = slice_lines(manifests, workspace.spool, lambda block: _add_segmented(block, base_dir, segmented))
     if not slices.num_records:
         raise UsageError(f"no records in {', '.join(manifests)}: it has no lines")
-    return Lines(slices, base_dir, np.array(sorted(segmented), np.int64))
+    return DurationLines(slices, base_dir, np.array(sorted(segmented), np.int64))
 
 
-def missing_sample(lines: Lines) -> str | None:
+def missing_sample(lines: DurationLines) -> str | None:
     """Look for a few audio files of the manifests; return a message if all of them are missing, else None."""
     named: list[tuple[str, str]] = []
     for _, line in lines.slices.sample():
@@ -67,7 +67,7 @@ def missing_sample(lines: Lines) -> str | None:
     return explain_missing(named, file=lines.slices.inputs[0].path)
 
 
-def corrected(line: bytes, lines: Lines, probe: Probes) -> tuple[bytes, float | None, float]:
+def corrected(line: bytes, lines: DurationLines, probe: Probes) -> tuple[bytes, float | None, float]:
     """Return the corrected line of a record, its duration before (None if it is not a number), and the correct one.
 
     Consecutive records of one file are measured once.
@@ -86,7 +86,9 @@ def corrected(line: bytes, lines: Lines, probe: Probes) -> tuple[bytes, float | 
     return fields_to_json(fields, {"duration": duration, **rates}), before, duration
 
 
-def _durations(fields: Mapping[str, msgspec.Raw], path: str, lines: Lines, probe: Probes) -> tuple[float | None, float]:
+def _durations(
+    fields: Mapping[str, msgspec.Raw], path: str, lines: DurationLines, probe: Probes
+) -> tuple[float | None, float]:
     """The duration in a record of the file `path`, and the correct duration, in seconds.
 
     The duration of a segment counts as correct if the segment ends within the file.

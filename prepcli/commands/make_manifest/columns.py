@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from prepcli.commands.make_manifest.asked import Asked
 from prepcli.commands.make_manifest.entries import SourceEntry, rejected_entry
+from prepcli.commands.make_manifest.settings import MakeSettings
 from prepcli.commands.make_manifest.source import byte_lines, other_entries, stem_of
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.formats.audiofolder import METADATA
@@ -35,7 +35,7 @@ _Roles = tuple[str, dict[str, str]]
 """The name of the audio column; and a map from the text, speaker and language columns to fields of the manifest."""
 
 
-def table_layout(path: str, asked: Asked, delimiter: str | None = None) -> Layout:
+def table_layout(path: str, asked: MakeSettings, delimiter: str | None = None) -> Layout:
     """The columns of the table `path`, which is CSV, TSV, or, if `delimiter` is |, a list.
 
     Raises:
@@ -55,7 +55,7 @@ def table_layout(path: str, asked: Asked, delimiter: str | None = None) -> Layou
     return layout
 
 
-def rows_of_table(path: str, layout: Layout, asked: Asked, folder: str = "") -> Iterator[SourceEntry]:
+def rows_of_table(path: str, layout: Layout, asked: MakeSettings, folder: str = "") -> Iterator[SourceEntry]:
     """The entries of the rows of a table; relative audio paths are below `folder`.
 
     A word such as `nan` or `null` is a word; an empty cell is missing.
@@ -78,7 +78,7 @@ def rows_of_table(path: str, layout: Layout, asked: Asked, folder: str = "") -> 
         yield _entry(row[places[audio]], fields, times, audio, line, folder)
 
 
-def rows_of_objects(path: str, asked: Asked, folder: str = "") -> Iterator[SourceEntry]:
+def rows_of_objects(path: str, asked: MakeSettings, folder: str = "") -> Iterator[SourceEntry]:
     """The entries of objects with fields of any type: JSON lines, or the rows of Parquet. NaN and null are missing.
 
     Raises:
@@ -110,7 +110,7 @@ def rows_of_objects(path: str, asked: Asked, folder: str = "") -> Iterator[Sourc
         yield entry
 
 
-def rows_of_metadata(path: str, layout: Layout | None, asked: Asked, folder: str = "") -> Iterator[SourceEntry]:
+def rows_of_metadata(path: str, layout: Layout | None, asked: MakeSettings, folder: str = "") -> Iterator[SourceEntry]:
     """The entries of a metadata file of an audiofolder, as Hugging Face datasets reads it.
 
     Paths in it start from its folder, which is `folder` relative to the base folder; a backslash separates, too.
@@ -224,7 +224,7 @@ def _parquet_rows(path: str) -> Iterator[_Row[dict[str, Any]]]:
                 yield number, {name: value for name, value in row.items() if not isinstance(value, bytes)}, ""
 
 
-def metadata_files(folder: str, asked: Asked) -> list[str]:
+def metadata_files(folder: str, asked: MakeSettings) -> list[str]:
     """The paths of the metadata files of an `audiofolder`, at any depth, relative to `folder`, sorted.
 
     Hidden folders are left out, and files below `folder` that name no audio. If there are transcripts of another kind,
@@ -263,7 +263,7 @@ def _folders(top: str) -> Iterator[tuple[str, list[str]]]:
         waiting += [os.path.join(place, name) for name in folders if not name.endswith(".prepcli")]
 
 
-def _names_audio(path: str, asked: Asked, is_top: bool, has_transcripts: bool) -> bool:
+def _names_audio(path: str, asked: MakeSettings, is_top: bool, has_transcripts: bool) -> bool:
     """Whether a file with the name of metadata describes audio; one at the top does, if nothing else has the texts."""
     if path.endswith(".parquet"):
         from prepcli.formats.parquet_audio import open_parquet
@@ -277,7 +277,7 @@ def _names_audio(path: str, asked: Asked, is_top: bool, has_transcripts: bool) -
     return not set(wanted).isdisjoint(names) or (is_top and not has_transcripts)
 
 
-def _roles(names: Sequence[str], asked: Asked, path: str) -> _Roles:
+def _roles(names: Sequence[str], asked: MakeSettings, path: str) -> _Roles:
     wanted = asked.audio_column
     if wanted is None and _FILE_NAME in names and os.path.basename(path) in METADATA:
         wanted = _FILE_NAME

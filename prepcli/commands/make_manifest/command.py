@@ -137,7 +137,6 @@ def make_manifest(
     """
     from pathlib import Path
 
-    from prepcli.commands.make_manifest.asked import Asked, constants_of, pattern_of
     from prepcli.commands.make_manifest.planning import (
         check_transcripts,
         details_of,
@@ -146,11 +145,12 @@ def make_manifest(
         settings_for,
     )
     from prepcli.commands.make_manifest.recordings import EntryRecords
+    from prepcli.commands.make_manifest.settings import MakeSettings, constants_of, pattern_of
     from prepcli.engine.run.function import OutputFile, run
     from prepcli.jobs.line_job import LINES_NAME, write_lines
 
     output = OutputFile(out)
-    asked = Asked(
+    asked = MakeSettings(
         source=str(source),
         out=output.path,
         format=format,

@@ -9,7 +9,6 @@ from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
-from prepcli.commands.make_manifest.asked import Asked
 from prepcli.commands.make_manifest.columns import (
     metadata_files,
     rows_of_metadata,
@@ -20,6 +19,7 @@ from prepcli.commands.make_manifest.columns import (
 from prepcli.commands.make_manifest.entries import SourceEntry
 from prepcli.commands.make_manifest.kaldi import WAV_SCP, kaldi_source
 from prepcli.commands.make_manifest.lhotse import files_at, files_in, files_named, lhotse_source
+from prepcli.commands.make_manifest.settings import MakeSettings
 from prepcli.commands.make_manifest.source import EntrySource, other_entries, stem_of, text_lines
 from prepcli.errors import UsageError, option
 from prepcli.formats.audio_names import AUDIO_SUFFIXES, headerless_advice
@@ -162,7 +162,7 @@ TABLES = ("csv", "filelist", "jsonl", "audiofolder", "set")
 """Formats with columns or fields that have names."""
 
 
-def source_of(asked: Asked, folder: Path) -> EntrySource:
+def source_of(asked: MakeSettings, folder: Path) -> EntrySource:
     """The source, with its format recognized; `folder` is for temporary files.
 
     Raises:
@@ -201,7 +201,7 @@ def source_of(asked: Asked, folder: Path) -> EntrySource:
     return _open(path, kind, how, asked, folder)
 
 
-def _open(path: str, kind: str, how: str, asked: Asked, folder: Path) -> EntrySource:
+def _open(path: str, kind: str, how: str, asked: MakeSettings, folder: Path) -> EntrySource:
     given = asked.audio_base_dir
     own = path if os.path.isdir(path) else os.path.dirname(path) or "."
     base = absolute_folder(str(given or ("." if kind in ("kaldi", "lhotse") else own)))
@@ -238,7 +238,7 @@ def _open(path: str, kind: str, how: str, asked: Asked, folder: Path) -> EntrySo
     return EntrySource(path, kind, how, base, reader, (path,), hint=hint)
 
 
-def _audiofolder(path: str, how: str, base: str, asked: Asked) -> EntrySource:
+def _audiofolder(path: str, how: str, base: str, asked: MakeSettings) -> EntrySource:
     top, names = (path, metadata_files(path, asked)) if os.path.isdir(path) else os.path.split(path)
     names = [names] if isinstance(names, str) else names
     if not names:
@@ -276,7 +276,7 @@ def holds_set(names: Iterable[str]) -> bool:
     )
 
 
-def _kind_of(path: str, asked: Asked) -> tuple[str, str]:
+def _kind_of(path: str, asked: MakeSettings) -> tuple[str, str]:
     """The format of a source by its content, and a text for the user that says how it was recognized."""
     if os.path.isdir(path):
         return _kind_of_folder(path, asked)
@@ -307,7 +307,7 @@ def _kind_of(path: str, asked: Asked) -> tuple[str, str]:
     raise UsageError(f"{path} is not a source ({kind.name}); {kind.advice}")
 
 
-def _kind_of_folder(path: str, asked: Asked) -> tuple[str, str]:
+def _kind_of_folder(path: str, asked: MakeSettings) -> tuple[str, str]:
     if os.path.isfile(os.path.join(path, WAV_SCP)):
         return "kaldi", f"it holds {WAV_SCP}"
     names = [entry.name for entry in other_entries(path)]
@@ -320,7 +320,7 @@ def _kind_of_folder(path: str, asked: Asked) -> tuple[str, str]:
     return "folder", f"it is a folder without {WAV_SCP} and {', '.join(METADATA)}"
 
 
-def _kind_of_json(path: str, line: str, asked: Asked) -> tuple[str, str]:
+def _kind_of_json(path: str, line: str, asked: MakeSettings) -> tuple[str, str]:
     fields = decoded(line)
     if not isinstance(fields, dict):
         raise UsageError(f"{path} begins with {line[:1]}, but its first line is not a JSON object")

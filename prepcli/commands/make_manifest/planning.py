@@ -10,7 +10,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from prepcli.commands.make_manifest.asked import Asked
 from prepcli.commands.make_manifest.entries import Catalog, MatchBy, SourceEntry, write_catalog
 from prepcli.commands.make_manifest.formats import TABLES, source_of
 from prepcli.commands.make_manifest.kaldi import is_command, words_of_command
@@ -22,6 +21,7 @@ from prepcli.commands.make_manifest.recordings import (
     WITHOUT_RATE,
     audio_folder,
 )
+from prepcli.commands.make_manifest.settings import MakeSettings
 from prepcli.commands.make_manifest.source import EntrySource, PathNames, stem_of
 from prepcli.commands.make_manifest.tables import Table, read_transcripts
 from prepcli.commands.make_manifest.transcripts import changed_transcript, missing_transcripts, transcript_of
@@ -50,7 +50,7 @@ class MakeContents:
 MakePlan = Plan[LineSlice, MakeContents]
 
 
-def plan_of(asked: Asked, folder: Path) -> MakePlan:
+def plan_of(asked: MakeSettings, folder: Path) -> MakePlan:
     """Read the source, and store its entries in a catalog; `folder` is for temporary files.
 
     Raises:
@@ -80,7 +80,7 @@ def plan_of(asked: Asked, folder: Path) -> MakePlan:
     )
 
 
-def _catalog(source: EntrySource, transcripts: Table | None, folder: Path, asked: Asked) -> Catalog:
+def _catalog(source: EntrySource, transcripts: Table | None, folder: Path, asked: MakeSettings) -> Catalog:
     """Store the entries of the source, and find those whose id is repeated or whose transcript is ambiguous."""
     entries = source.entries()
     match_by: MatchBy | None = None
@@ -98,7 +98,7 @@ def _catalog(source: EntrySource, transcripts: Table | None, folder: Path, asked
     )
 
 
-def _transcripts(source: EntrySource, asked: Asked) -> Table | None:
+def _transcripts(source: EntrySource, asked: MakeSettings) -> Table | None:
     given = option("--transcripts" if asked.transcripts is not None else "--text-suffix")
     if "text" in source.tables and (asked.transcripts is not None or asked.text_suffix is not None):
         raise UsageError(f"the transcripts of {source.path} are in {source.tables['text'].path}; leave out {given}")
@@ -123,7 +123,7 @@ def _inputs(source: EntrySource, sha256: str) -> list[InputFile]:
     return inputs + [InputFile(table.path, table.sha256, table.state) for table in by_path.values()]
 
 
-def files_of_records(plan: MakePlan, asked: Asked) -> Iterator[str]:
+def files_of_records(plan: MakePlan, asked: MakeSettings) -> Iterator[str]:
     """Yield the audio files, the transcripts next to them, and the words of commands, which may be paths of files.
 
     If a command contains the name of the output's `audio_folder`, also yield all files in this folder.
@@ -165,7 +165,7 @@ def _missing_sample(source: EntrySource, catalog: Catalog, suffix: str | None) -
     )
 
 
-def check_transcripts(done: Sequence[LineSlice], workspace: Workspace, asked: Asked, num_workers: int) -> None:
+def check_transcripts(done: Sequence[LineSlice], workspace: Workspace, asked: MakeSettings, num_workers: int) -> None:
     """Check the finished units.
 
     Raises:
@@ -183,14 +183,14 @@ def check_transcripts(done: Sequence[LineSlice], workspace: Workspace, asked: As
         )
 
 
-def settings_for(contents: MakeContents, asked: Asked) -> dict[str, Any]:
+def settings_for(contents: MakeContents, asked: MakeSettings) -> dict[str, Any]:
     """The options, the format of the source, and its base folder as names in the manifest begin with it."""
     base = PathNames(asked.out.parent, asked.absolute_paths).name(f"{contents.source.base}/")
     settings = settings_of(current_call().options)
     return settings | {"--format": contents.source.kind, "audio is named": f"{base}..."}
 
 
-def details_of(contents: MakeContents, markers: Sequence[Marker], asked: Asked) -> dict[str, Any]:
+def details_of(contents: MakeContents, markers: Sequence[Marker], asked: MakeSettings) -> dict[str, Any]:
     """The details of the report: the path of the manifest, and notes on missing and empty texts."""
     details: dict[str, Any] = {"manifest": asked.out}
     with_text = totals(markers)[WITH_TEXT]

@@ -12,9 +12,9 @@ import msgspec
 from prepcli.audio.info import AudioInfo, unreadable
 from prepcli.audio.limits import segment_samples
 from prepcli.audio.probe import Probes, plain_wav_seconds, probe_bytes
-from prepcli.commands.make_manifest.asked import Asked
 from prepcli.commands.make_manifest.entries import Catalog, SourceEntry, encodable
 from prepcli.commands.make_manifest.kaldi import in_archive, is_command
+from prepcli.commands.make_manifest.settings import MakeSettings
 from prepcli.commands.make_manifest.source import EntrySource, PathNames
 from prepcli.commands.make_manifest.transcripts import read_text, transcript_of
 from prepcli.engine.publishing.publish import UnitWriter
@@ -43,7 +43,7 @@ def audio_folder(manifest: str) -> str:
 class Recordings:
     """Finds and measures the audio of the entries of one unit. Consecutive entries of one file are measured once."""
 
-    def __init__(self, source: EntrySource, asked: Asked, writer: UnitWriter) -> None:
+    def __init__(self, source: EntrySource, asked: MakeSettings, writer: UnitWriter) -> None:
         self._source = source
         self._asked = asked
         self._writer = writer
@@ -159,7 +159,7 @@ def _is_whole(entry: SourceEntry, seconds: float) -> bool:
 class EntryRecords:
     """Makes the lines of the manifest for the entries of a unit."""
 
-    def __init__(self, source: EntrySource, catalog: Catalog, writer: UnitWriter, asked: Asked) -> None:
+    def __init__(self, source: EntrySource, catalog: Catalog, writer: UnitWriter, asked: MakeSettings) -> None:
         self._source, self._writer = source, writer
         self._ambiguous, self._repeated = catalog.ambiguous, catalog.repeated
         self._recordings = Recordings(source, asked, writer)

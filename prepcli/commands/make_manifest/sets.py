@@ -3,8 +3,8 @@
 import os
 from collections.abc import Iterator
 
-from prepcli.commands.make_manifest.asked import Asked
 from prepcli.commands.make_manifest.entries import SourceEntry, rejected_entry
+from prepcli.commands.make_manifest.settings import MakeSettings
 from prepcli.commands.make_manifest.source import EntrySource
 from prepcli.errors import RecordRejected
 from prepcli.formats.names import absolute_folder
@@ -19,7 +19,7 @@ from prepcli.storage.containers import MOVED_TEXT
 _OWN = frozenset({"audio_filepath", "duration", "offset"})
 
 
-def set_source(path: str, how: str, asked: Asked) -> EntrySource:
+def set_source(path: str, how: str, asked: MakeSettings) -> EntrySource:
     """The records of a data set as a source: their fields come from the set, their durations are measured.
 
     Raises:

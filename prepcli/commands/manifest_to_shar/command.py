@@ -90,12 +90,12 @@ def manifest_to_shar(
     from prepcli.formats.indexes import indexes_of
     from prepcli.formats.names import check_loadable
     from prepcli.formats.shar import CUTS_NAME, OUTPUT_PATTERNS, PLAIN_CUTS_NAME
-    from prepcli.jobs.source import Source
+    from prepcli.jobs.source import RecordSource
     from prepcli.storage.paths import path_of
 
     check_loadable(path_of(str(out)))
     output = Output(out, *OUTPUT_PATTERNS)
-    source = Source(manifest, output)
+    source = RecordSource(manifest, output)
     audio = conversion(SHAR, None if audio_format == "original" else audio_format, target_sample_rate, more)
     if audio_format == "opus":
         if target_sample_rate not in (None, OPUS_RATE):

@@ -35,7 +35,7 @@ from prepcli.formats.train_ds import write_shar_train_ds
 from prepcli.formats.training_config import INDEXED_CONFIG, indexed_shar_config
 from prepcli.jobs.record_job import RecordContents, RecordUnit, each_record
 from prepcli.jobs.records import Records
-from prepcli.jobs.source import Source
+from prepcli.jobs.source import RecordSource
 from prepcli.manifest.context import in_context
 from prepcli.manifest.parts import Ints
 from prepcli.manifest.speakers import language_of, notes_on_speakers
@@ -81,7 +81,7 @@ class SharContents(RecordContents):
 SharPlan = Plan[RecordUnit, SharContents]
 
 
-def plan_shards(source: Source, workspace: Workspace, size: int, seed: int | None) -> SharPlan:
+def plan_shards(source: RecordSource, workspace: Workspace, size: int, seed: int | None) -> SharPlan:
     """Index the manifests and divide their records into shards."""
     records = source.read(workspace, {"recording": recording_id}, names_context)
 

@@ -16,13 +16,13 @@ from prepcli.engine.state.workspace import Workspace, read_document
 from prepcli.errors import UsageError, option
 from prepcli.formats.tarred import BUCKET, ExistingSet, read_existing
 from prepcli.jobs.row_names import BY_ID
-from prepcli.jobs.source import Source
+from prepcli.jobs.source import RecordSource
 from prepcli.manifest.index import content_digest
 from prepcli.storage.addresses import join
 from prepcli.storage.paths import AnyPath, absolute, real_path
 
 
-def add_to_set(output: Output, source: Source, form: TarForm) -> Report:
+def add_to_set(output: Output, source: RecordSource, form: TarForm) -> Report:
     """Add the manifests to the set in the folder of `output`; when complete, `train_ds.yaml` names the new version.
 
     The report and the rejects of each version are in `OUT.prepcli/version_<v>/`. If a finished run was the same
@@ -50,7 +50,7 @@ def add_to_set(output: Output, source: Source, form: TarForm) -> Report:
     return make_set(output, source, form, base)
 
 
-def _begun(source: Source, folder: Path, form: TarForm, newest: int) -> tuple[TarForm, ExistingSet] | None:
+def _begun(source: RecordSource, folder: Path, form: TarForm, newest: int) -> tuple[TarForm, ExistingSet] | None:
     """The options and the base of the newest addition that was this command; None if there is none."""
     for version in range(newest, 0, -1):
         stored = read_document(version_workspace(folder, version).plan_file, StoredPlan)
@@ -65,7 +65,7 @@ def _begun(source: Source, folder: Path, form: TarForm, newest: int) -> tuple[Ta
     return None
 
 
-def _new(source: Source, folder: Path, form: TarForm, newest: ExistingSet) -> tuple[TarForm, ExistingSet]:
+def _new(source: RecordSource, folder: Path, form: TarForm, newest: ExistingSet) -> tuple[TarForm, ExistingSet]:
     form = with_own_options(form, newest)
     if not form["allow_duplicates"]:
         _refuse_known(source.manifests, folder, newest.version)
@@ -73,7 +73,7 @@ def _new(source: Source, folder: Path, form: TarForm, newest: ExistingSet) -> tu
     return decided(form), newest
 
 
-def _is_plan_of(stored: StoredPlan, source: Source, form: TarForm, base: ExistingSet) -> bool:
+def _is_plan_of(stored: StoredPlan, source: RecordSource, form: TarForm, base: ExistingSet) -> bool:
     """Whether a stored plan is that of an addition to `base`: both have the same command, settings and inputs.
 
     A plan follows from these, and comparing them is faster than planning again.

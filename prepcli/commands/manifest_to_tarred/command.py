@@ -77,7 +77,7 @@ def manifest_to_tarred(
     from prepcli.engine.run.options import run_options
     from prepcli.formats.names import check_loadable
     from prepcli.interface.calls import current_call
-    from prepcli.jobs.source import Source
+    from prepcli.jobs.source import RecordSource
     from prepcli.storage.paths import path_of
 
     concat_to = more["concat_to"]
@@ -93,7 +93,7 @@ def manifest_to_tarred(
     output = Output(folder)
     if concat_to is not None:
         output.workspace = newest_begun(output.path)
-    source = Source(manifest, output)
+    source = RecordSource(manifest, output)
     if concat_to is not None:
         if out is not None and path_of(str(out)).absolute() != Path(concat_to).absolute():
             raise UsageError(f"{option('--concat-to', concat_to)} adds to that directory; leave out OUT ({out})")

@@ -19,12 +19,12 @@ from prepcli.errors import option
 from prepcli.formats.indexes import indexes_of
 from prepcli.formats.tarred import OUTPUT_PATTERNS, ExistingSet, names_of_version
 from prepcli.jobs.row_names import BY_ID
-from prepcli.jobs.source import Source
+from prepcli.jobs.source import RecordSource
 from prepcli.planning.arrays import Growing
 from prepcli.storage.paths import NUMBER, path_of
 
 
-def make_set(output: Output, source: Source, form: TarForm, base: ExistingSet | None = None) -> Report:
+def make_set(output: Output, source: RecordSource, form: TarForm, base: ExistingSet | None = None) -> Report:
     """Turn the manifests into a tarred set; with `base`, add shards to an existing set. A unit is a shard.
 
     `form`: the options, decided and checked.

@@ -23,7 +23,7 @@ from prepcli.jobs.inputs.named import refuse_one_pass
 from prepcli.jobs.record_job import RecordContents, RecordUnit, units_of
 from prepcli.jobs.records import Records, file_identity, settings_over
 from prepcli.jobs.row_names import take_ids, with_ids
-from prepcli.jobs.source import Source
+from prepcli.jobs.source import RecordSource
 from prepcli.manifest.index import ManifestIndex
 from prepcli.manifest.parts import KeyFunction
 from prepcli.manifest.seconds import notes_on_limit, typical_seconds
@@ -172,7 +172,7 @@ class TarredContents(RecordContents):
 TarredPlan = Plan[TarShard, TarredContents]
 
 
-def settings_of_set(source: Source, form: TarForm, base: ExistingSet | None) -> dict[str, Any]:
+def settings_of_set(source: RecordSource, form: TarForm, base: ExistingSet | None) -> dict[str, Any]:
     """The options, the folders of relative audio paths, and for an addition the version to which it adds."""
     options = replace(current_call().options, **form)
     settings = settings_over(source.manifests, source.audio_base_dir, options)
@@ -180,7 +180,7 @@ def settings_of_set(source: Source, form: TarForm, base: ExistingSet | None) -> 
 
 
 def plan_set(
-    source: Source, workspace: Workspace, form: TarForm, base: ExistingSet | None, num_workers: int
+    source: RecordSource, workspace: Workspace, form: TarForm, base: ExistingSet | None, num_workers: int
 ) -> TarredPlan:
     """Index the manifests and divide their records into shards; `base`: the set to which they are added, if any."""
     if form["shuffle"]:
@@ -200,7 +200,7 @@ def plan_set(
 
 
 def _layout(
-    source: Source, records: Records, form: TarForm, base: ExistingSet | None, present: PresentRecords | None
+    source: RecordSource, records: Records, form: TarForm, base: ExistingSet | None, present: PresentRecords | None
 ) -> TarredLayout:
     if not len(records):
         return TarredLayout(sets=[])

@@ -90,11 +90,11 @@ def score(
     from prepcli.jobs.line_job import LINES_NAME
     from prepcli.jobs.record_job import RecordContents
     from prepcli.jobs.records import base_directories
-    from prepcli.jobs.source import Source, blocks, items
+    from prepcli.jobs.source import RecordSource, blocks, items
     from prepcli.manifest.output_name import check_manifest_name
 
     output = OutputFile(out)
-    source = Source(manifest, output)
+    source = RecordSource(manifest, output)
     check_manifest_name(output.path, "score")
     groups = groups_of(fields)
     policy = with_channel(SCORE, channel)

@@ -94,7 +94,7 @@ def split(
     import msgspec
 
     from prepcli.commands.split.parts import parts_of
-    from prepcli.commands.split.planning import LEFT_OUT, Planning, Wanted
+    from prepcli.commands.split.planning import LEFT_OUT, SplitPlanning, SplitSettings
     from prepcli.commands.split.report import SplitReport
     from prepcli.engine.run.function import Output
     from prepcli.interface.calls import current_call
@@ -106,7 +106,7 @@ def split(
     output = Output(out)
     refuse_swapped(str(manifest), output.path)
     manifests = expand_paths(str(manifest))
-    wanted = Wanted(
+    wanted = SplitSettings(
         parts=parts_of(tuple(part)),
         by=by,
         balance=balance,
@@ -117,7 +117,7 @@ def split(
     )
     names = wanted.names
     output.patterns = [glob.escape(name) for name in names]
-    planning = Planning(manifests, wanted, audio_base_dir, output.path, output.engine.num_workers)
+    planning = SplitPlanning(manifests, wanted, audio_base_dir, output.path, output.engine.num_workers)
 
     def outcome(contents: "SelectionContents", verdict: int) -> "Treatment":
         return Treatment(verdict) if verdict < len(names) else left_out(LEFT_OUT[verdict - len(names)])

@@ -84,7 +84,7 @@ def _text(value: Any) -> str:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Wanted:
+class SplitSettings:
     """The choices of a call of `split`.
 
     Attributes:
@@ -111,7 +111,7 @@ class Wanted:
         return [f"{part.name}.json" for part in self.parts]
 
 
-class Planning:
+class SplitPlanning:
     """Reads the manifests, and draws the parts.
 
     The verdict of a record is the number of its part. Higher verdicts are reasons to leave the record out (`LEFT_OUT`).
@@ -120,7 +120,7 @@ class Planning:
     def __init__(
         self,
         manifests: Sequence[str],
-        wanted: Wanted,
+        wanted: SplitSettings,
         audio_base_dir: PathText | None,
         out: AnyPath,
         num_workers: int,

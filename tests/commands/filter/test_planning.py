@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from prepcli.commands.filter.planning import Planning, Wanted
+from prepcli.commands.filter.planning import FilterPlanning, FilterSettings
 from prepcli.commands.filter.rules import rules_of
 from prepcli.engine.state.workspace import FileWorkspace
 from prepcli.errors import UsageError
@@ -28,8 +28,8 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
         lines = [{"audio_filepath": f"{n}.wav", "duration": 1.0, "x": value} for n, value in enumerate(values)]
         manifest = write_lines(tmp_path / "m.json", lines)
         out = tmp_path / "out.json"
-        asked = Wanted(rules=rules_of((), keep, drop), **wanted)
-        return Planning([str(manifest)], asked, tmp_path, FileWorkspace(out), 1).plan()
+        asked = FilterSettings(rules=rules_of((), keep, drop), **wanted)
+        return FilterPlanning([str(manifest)], asked, tmp_path, FileWorkspace(out), 1).plan()
 
     return planned
 

@@ -67,10 +67,10 @@ def convert_audio(
     from prepcli.jobs.merging import write_merged
     from prepcli.jobs.records import OWN_AUDIO
     from prepcli.jobs.row_names import BY_ID
-    from prepcli.jobs.source import Source
+    from prepcli.jobs.source import RecordSource
 
     output = Output(out, MANIFEST_NAME)
-    source = Source(manifest, output)
+    source = RecordSource(manifest, output)
     audio = conversion(CONVERT, force_codec, target_sample_rate, more)
 
     def plan(workspace: "Workspace") -> "Plan[RecordUnit, ConvertContents]":

@@ -18,7 +18,7 @@ from prepcli.jobs.merging import PartWriter
 from prepcli.jobs.record_job import RecordUnit, even_bounds, units_of
 from prepcli.jobs.records import file_identity, segment_identity
 from prepcli.jobs.row_names import name_of, take_ids, with_ids
-from prepcli.jobs.source import Source, items
+from prepcli.jobs.source import RecordSource, items
 from prepcli.manifest.index import ManifestIndex
 from prepcli.manifest.parts import FieldKey, KeyFunction
 from prepcli.manifest.record import Record, Value
@@ -69,7 +69,7 @@ class ConvertContents(AudioContents):
         return "@".join(parts)
 
 
-def plan_files(source: Source, workspace: Workspace, policy: Policy) -> Plan[RecordUnit, ConvertContents]:
+def plan_files(source: RecordSource, workspace: Workspace, policy: Policy) -> Plan[RecordUnit, ConvertContents]:
     """Index the manifests, and divide their records into units. Records that share a file are in one unit."""
     keys = with_ids(_KEYS, source.manifests) | ({"channel": _CHANNEL} if policy.chosen != MIX else {})
     records = source.read(workspace, keys)

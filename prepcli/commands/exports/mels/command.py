@@ -91,11 +91,11 @@ def manifest_to_mels(
     from prepcli.commands.exports.records import plan_export
     from prepcli.engine.run.function import FunctionJob, Output, run
     from prepcli.jobs.inputs.named import refuse_containers
-    from prepcli.jobs.source import Source
+    from prepcli.jobs.source import RecordSource
     from prepcli.models.ranks import run_on_devices
 
     output = Output(out)
-    source = Source(manifest, output)
+    source = RecordSource(manifest, output)
     form = MelForm(sampling_rate, filter_length, hop_length, win_length, mel_fmin, mel_fmax, n_mel_channels)
     check_target_rate(sampling_rate, "--sampling-rate")
     rules = ClipRules(form, with_channel(MELS, channel), text_field)

@@ -114,14 +114,14 @@ def manifest_to_parquet(
     from prepcli.formats.names import check_braces
     from prepcli.formats.omnilingual import RATE
     from prepcli.formats.parquet import OUTPUT_PATTERNS, check_installed
-    from prepcli.jobs.source import Source
+    from prepcli.jobs.source import RecordSource
     from prepcli.storage.paths import path_of
 
     check_installed()
     if form == "hf":
         check_braces(path_of(str(out)))
     output = Output(out, *OUTPUT_PATTERNS)
-    source = Source(manifest, output)
+    source = RecordSource(manifest, output)
     if form == "omnilingual":
         audio = conversion(OMNILINGUAL, force_codec or "flac", RATE, more)
         _check_omnilingual(force_codec, corpus, set_split, set_lang)

@@ -34,7 +34,7 @@ from prepcli.formats.omnilingual import (
 from prepcli.formats.parquet import FILE_NAME, OmnilingualFile, file_name, omnilingual_schema
 from prepcli.jobs.record_job import RecordUnit, units_of
 from prepcli.jobs.records import Records
-from prepcli.jobs.source import Source, items
+from prepcli.jobs.source import RecordSource, items
 from prepcli.manifest.index import ManifestIndex
 from prepcli.manifest.parts import FieldKey, KeyFunction
 from prepcli.manifest.record import Record
@@ -97,7 +97,9 @@ class Fields(NamedTuple):
     lang: str | None
 
 
-def run_omnilingual(output: Output, source: Source, conversion: Conversion, given: Fields, seed: int | None) -> Report:
+def run_omnilingual(
+    output: Output, source: RecordSource, conversion: Conversion, given: Fields, seed: int | None
+) -> Report:
     """Make Parquet files for omnilingual-asr; a unit is a file of a partition."""
     output.patterns = _OUTPUT_PATTERNS
 
@@ -118,7 +120,9 @@ def import_pyarrow() -> None:
     import pyarrow.parquet  # noqa: F401
 
 
-def _plan(source: Source, workspace: Workspace, given: Mapping[str, str | None], seed: int | None) -> OmnilingualPlan:
+def _plan(
+    source: RecordSource, workspace: Workspace, given: Mapping[str, str | None], seed: int | None
+) -> OmnilingualPlan:
     """Index the manifests, and divide the records of each partition into files."""
     records = source.read(workspace, _KEYS)
     for name, flag in _OPTIONS.items():

@@ -89,10 +89,10 @@ def manifest_to_wenet(
     from prepcli.engine.run.function import Output, run
     from prepcli.formats.wenet import LIST_NAME, RAW_LIST_NAME, SHARD_NAME, shard_list
     from prepcli.jobs.inputs.named import refuse_containers
-    from prepcli.jobs.source import Source
+    from prepcli.jobs.source import RecordSource
 
     output = Output(out, f"{glob.escape(prefix)}_{'[0-9]' * 9}.tar", LIST_NAME, RAW_LIST_NAME)
-    source = Source(manifest, output)
+    source = RecordSource(manifest, output)
     if raw:
         refuse_containers(source.manifests, "--raw")
     audio = conversion(WENET, force_codec, target_sample_rate, more)

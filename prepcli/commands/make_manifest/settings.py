@@ -14,7 +14,7 @@ _MEASURED = ("audio_filepath", "duration", "offset")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class MakeSettings:
     """The options of a call that its parts need; `prepcli.commands.make_manifest.command` explains them.
 
     Attributes:
