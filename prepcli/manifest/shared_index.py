@@ -183,15 +183,21 @@ def _do(tasks: Sequence[_Task], do: Callable[[_Task], object], num_workers: int)
 
 def _remove_remains(folder: Path) -> None:
     """Remove parts, drafts of processes that were killed or too slow, and plans over a damaged index."""
+    remove_parts(folder)
     for path in folder.iterdir():
-        if path.name == _PARTS or path.name.startswith((".", "plan-", f"{LOCK_FILE}~")):
+        if path.name.startswith((".", "plan-", f"{LOCK_FILE}~")):
             shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 def remove_parts(folder: Path) -> None:
-    """Remove the parts of a complete index, in case the rank that joined them was killed before it removed them."""
-    if (folder / _PARTS).exists():
-        shutil.rmtree(folder / _PARTS, ignore_errors=True)
+    """Remove the parts of a complete index, in case the rank that joined them was killed before it removed them.
+
+    They get another name first: workers of a killed rank may still write parts, and would fill the folder again.
+    """
+    aside = folder / f".{_PARTS}~{uuid.uuid4().hex}"
+    with contextlib.suppress(OSError):  # there are none, or the file system is read-only
+        os.rename(folder / _PARTS, aside)
+        shutil.rmtree(aside, ignore_errors=True)
 
 
 def _tasks(name: str, parts: Path, pieces: Sequence[_Piece]) -> list[_Task]:

@@ -6,9 +6,8 @@ from typing import Annotated
 
 import pytest
 
-from prepcli.interface.options import Option, declared
+from prepcli.interface.options import Option, Paths, PathText, declared
 from prepcli.storage.addresses import other_scheme
-from prepcli.storage.paths import AnyPath
 from tests.conftest import read_lines, write_lines
 from tests.support.audio_files import write_audio
 from tests.support.running import prepcli
@@ -93,12 +92,12 @@ def test_a_record_whose_address_is_none(command: str, tmp_path: Path) -> None:
     assert "sesame" not in rejects[1]["reject_detail"]
 
 
-def test_the_type_of_an_option_says_whether_it_takes_an_address() -> None:
+def test_paths_of_options_are_local_unless_declared_otherwise() -> None:
     @dataclass
     class Options:
-        either: Annotated[AnyPath | None, Option("")] = None
-        local: Annotated[Path | None, Option("")] = None
-        several: Annotated[tuple[AnyPath, ...], Option("")] = ()
+        either: Annotated[PathText | None, Option("", takes_address=True)] = None
+        local: Annotated[PathText | None, Option("")] = None
+        several: Annotated[Paths, Option("", takes_address=True)] = ()
 
-    found = {one.name: (one.type, one.option.takes_address) for one in declared(Options)}
-    assert found == {"either": (Path, True), "local": (Path, False), "several": (Path, True)}
+    found = {one.name: (one.type, one.is_list, one.option.takes_address) for one in declared(Options)}
+    assert found == {"either": (Path, False, True), "local": (Path, False, False), "several": (Path, True, True)}
