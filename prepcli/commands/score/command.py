@@ -110,7 +110,8 @@ def score(
         records, probes, lines = contents.records, Probes(1), []
         for item in items(contents, unit, writer):
             with item:
-                record, changes = item.record, dict[str, "Value"]()
+                record = item.record
+                changes: dict[str, Value] = {}
                 if groups != ["text"]:
                     path = records.audio_path(item.number, record.audio_filepath)
                     place = record.offset, record.duration, record.get("channel")
