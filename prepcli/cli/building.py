@@ -27,6 +27,8 @@ from prepcli.storage.addresses import is_address, other_scheme, parse_address
 if TYPE_CHECKING:
     from prepcli.engine.run.status import Status
 
+_OBJECTS_BETWEEN_COLLECTIONS = 100_000
+
 
 def show(options: Any, report: Any) -> None:
     """Print a report: as text, which `--verbose` makes longer and `--quiet` shorter, or with `--json` as a JSON object.
@@ -179,10 +181,12 @@ def _expect_requests(options: Any) -> None:
 def _collect_garbage() -> None:
     """Enable garbage collection if the program has started without it.
 
-    Objects that the imports have made stay until the end: the collector skips them, and workers share their memory.
+    Objects that the imports have made stay until the end: the collector skips them, and workers share their memory. It
+    looks rarely, because the function of a command imports what it needs, which makes many objects and no garbage.
     """
     if not gc.isenabled():
         gc.freeze()
+        gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
         gc.enable()
 
 
