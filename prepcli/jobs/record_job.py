@@ -63,6 +63,33 @@ def even_bounds(count: int, size: int) -> Indices:
     return by_count(count, -(-count // size)) if count else np.zeros(1, np.int64)
 
 
+def shards_of(
+    records: Records,
+    size: int,
+    seed: int | None,
+    layout: Callable[[Records, Callable[[Scratch], Values]], Values],
+    more: Callable[[Scratch], Values],
+) -> tuple[list[RecordUnit], Indices, dict[str, Any]]:
+    """Divide records into units of nearly equal numbers of records, each with at most `size` records.
+
+    The records are shuffled with `seed`; None keeps the order of the input. `layout` makes the values of the plan, once
+    for all ranks.
+
+    Returns:
+        The units; the numbers of all records in the order of the units; and the result of `more`, which makes further
+        values of the plan.
+    """
+    bounds = even_bounds(len(records), size)
+
+    def make(scratch: Scratch) -> Values:
+        order = in_order(len(records), seed, scratch)
+        return {"order": order, "seconds": seconds_of(records.index.duration, order, bounds), **more(scratch)}
+
+    values = dict(layout(records, make))
+    order, seconds = values.pop("order"), values.pop("seconds")
+    return units_of("shard", bounds.tolist(), seconds.tolist(), make=RecordUnit), order, values
+
+
 @dataclass(frozen=True, slots=True)
 class RecordContents:
     """The plan of a job over records; a job adds its own data in a subclass.
@@ -160,23 +187,8 @@ class OverRecords(Job[UnitT, ContentsT]):
     def shards(
         self, records: Records, size: int, seed: int | None, more: Callable[[Scratch], Values]
     ) -> tuple[list[RecordUnit], Indices, dict[str, Any]]:
-        """Divide the records into units of nearly equal numbers of records, each with at most `size` records.
-
-        The records are shuffled with `seed`; None keeps the order of the input.
-
-        Returns:
-            The units; the numbers of all records in the order of the units; and the result of `more`, which makes
-            further values of the plan.
-        """
-        bounds = even_bounds(len(records), size)
-
-        def make(scratch: Scratch) -> Values:
-            order = in_order(len(records), seed, scratch)
-            return {"order": order, "seconds": seconds_of(records.index.duration, order, bounds), **more(scratch)}
-
-        values = dict(self.layout(records, make))
-        order, seconds = values.pop("order"), values.pop("seconds")
-        return units_of("shard", bounds.tolist(), seconds.tolist(), make=RecordUnit), order, values
+        """Divide the records into units (`shards_of`)."""
+        return shards_of(records, size, seed, self.layout, more)
 
 
 def each_record(

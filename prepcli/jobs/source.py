@@ -14,12 +14,12 @@ from prepcli.errors import RecordRejected
 from prepcli.interface.calls import current_call
 from prepcli.interface.options import Paths, PathText
 from prepcli.jobs.inputs.named import manifests_of, refuse_one_pass
-from prepcli.jobs.record_job import RecordContents, RecordUnit, even_bounds, units_of
+from prepcli.jobs.record_job import RecordContents, RecordUnit, shards_of, units_of
 from prepcli.jobs.records import Records, settings_over
 from prepcli.manifest.parts import KeyFunction
 from prepcli.manifest.record import Record
 from prepcli.planning.arrays import Scratch, Values
-from prepcli.planning.split import Indices, by_seconds, in_order, seconds_of
+from prepcli.planning.split import Indices, by_seconds
 from prepcli.storage.input_files import refuse_swapped
 from prepcli.storage.paths import AnyPath
 
@@ -86,23 +86,8 @@ class RecordSource:
     def shards(
         self, records: Records, size: int, seed: int | None, more: Callable[[Scratch], Values] = lambda _: {}
     ) -> tuple[list[RecordUnit], Indices, dict[str, Any]]:
-        """Divide the records into units of nearly equal numbers of records, each with at most `size` records.
-
-        The records are shuffled with `seed`; None keeps the order of the input.
-
-        Returns:
-            The units; the numbers of all records in the order of the units; and the result of `more`, which makes
-            further values of the plan.
-        """
-        bounds = even_bounds(len(records), size)
-
-        def make(scratch: Scratch) -> Values:
-            order = in_order(len(records), seed, scratch)
-            return {"order": order, "seconds": seconds_of(records.index.duration, order, bounds), **more(scratch)}
-
-        values = dict(self.layout(records, make))
-        order, seconds = values.pop("order"), values.pop("seconds")
-        return units_of("shard", bounds.tolist(), seconds.tolist(), make=RecordUnit), order, values
+        """Divide the records into units (`prepcli.jobs.record_job.shards_of`)."""
+        return shards_of(records, size, seed, self.layout, more)
 
 
 def blocks(records: Records, seconds: float, num_records: int) -> list[RecordUnit]:
