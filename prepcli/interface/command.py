@@ -63,7 +63,10 @@ def command(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         parameters = list(_flattened(function))
         options = _dataclass(function, parameters)
         hidden = {one.name for one in declared(options) if one.option.only == "command line"}
-        signature = inspect.Signature([one for one in parameters if one.name not in hidden])
+        signature = inspect.Signature(
+            [one.replace(annotation=get_args(one.annotation)[0]) for one in parameters if one.name not in hidden],
+            return_annotation=function.__annotations__["return"],
+        )
         defaults = {one.name: one.default for one in parameters}
 
         def work(values: Any) -> R:

@@ -36,6 +36,11 @@ def paths_of(paths: Paths) -> tuple[AnyPath, ...]:
     return tuple(map(path_of, texts_of(paths)))
 
 
+def folder_of(path: PathText | None) -> Path | None:
+    """The local path of an option, or None."""
+    return None if path is None else Path(path)
+
+
 def listed(paths: Paths) -> Sequence[PathText]:
     """One or several paths as a sequence."""
     return [paths] if isinstance(paths, (str, PathLike)) else paths

@@ -1,7 +1,6 @@
 """Options that several commands have: the type, the help text and the limits of each are declared here."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Literal, TypedDict
 
 from prepcli.interface.options import Option, Paths, PathText
@@ -106,17 +105,6 @@ class SetArguments(InputArguments, total=False):
 
 
 WorkDir = Annotated[
-    Path | None,
-    Option(
-        "For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all ranks "
-        "share.",
-        shown_default="the current folder",
-        metavar="DIR",
-        shapes_output=False,
-        order=2,
-    ),
-]
-WorkFolder = Annotated[
     PathText | None,
     Option(
         "For an OUT in an object store (s3://bucket/prefix): the folder for the state of the run, which all ranks "

@@ -31,6 +31,8 @@ def test_every_command_is_a_function_with_the_options_of_the_command(command: Co
     expected = [one.name for one in options if one.option.only != "command line"]
     signature = inspect.signature(function)
     assert sorted(signature.parameters) == sorted(expected)
+    assert "Option(" not in str(signature)  # `help` shows types and defaults
+    assert "pathlib" not in str(signature)  # a path may be a text, too
     text = prepcli(*command.name.split(), "--help").out
     for one in options:
         flag = one.names[0].partition("/")[0]

@@ -10,7 +10,7 @@ from typing_extensions import Unpack
 from prepcli.engine.run.options import Devices, InputJobArguments
 from prepcli.errors import UsageError, option
 from prepcli.interface.command import command
-from prepcli.interface.options import Option, Paths, PathText
+from prepcli.interface.options import Option, Paths, PathText, folder_of
 from prepcli.interface.shared_options import WorkDir
 from prepcli.storage.addresses import is_address
 from prepcli.storage.paths import AnyPath, is_dir, is_file, path_of
@@ -204,21 +204,21 @@ def extend_codec_codes(
         shard_size=shard_size,
         ref_audio=reference,
     )
-    out = given_out or path_of(named)
-    workspace = codes_workspace(out, codec.codec_name, work_dir)
+    out, state = given_out or path_of(named), folder_of(work_dir)
+    workspace = codes_workspace(out, codec.codec_name, state)
     shaping = settings_of(asked)
     if form in ("shar", "files"):  # for these forms, the settings of older runs lack the option
         shaping.pop("--output-form", None)
     more_of_job: dict[str, Any] = {"shaping": shaping, "num_workers": engine.num_workers}
     if form != "shar":
-        note_unused(work_dir, out)
+        note_unused(state, out)
         refuse_swapped(named, out)
         manifests = manifests_of(named, asked, functools.partial(revisions_of, workspace, engine))
         of_records = functools.partial(JOBS_OF_RECORDS[form], manifests, base, out, codec, **more_of_job)
         return run_on_devices(of_records, devices, workspace, engine)
-    note_unused(work_dir, out, path_of(named))
+    note_unused(state, out, path_of(named))
     check_loadable(out / CODES_FOLDER.format(codec.codec_name))
-    make_job = functools.partial(CodesJob, path_of(named), codec, partial=partial, work_dir=work_dir, **more_of_job)
+    make_job = functools.partial(CodesJob, path_of(named), codec, partial=partial, work_dir=state, **more_of_job)
     return run_on_devices(make_job, devices, workspace, engine)
 
 

@@ -7,7 +7,7 @@ from typing_extensions import Unpack
 
 from prepcli.engine.run.options import JobArguments
 from prepcli.interface.command import command
-from prepcli.interface.options import Option, PathText, several
+from prepcli.interface.options import Option, PathText, folder_of, several
 from prepcli.interface.shared_options import WorkDir
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def extend_text_context(
     added, kept = parse_suffix(suffix), several(keep_field)
 
     def plan(workspace: "Workspace") -> "Plan[CutsShard, None]":
-        refuse_unfinished(output.path, work_dir)
+        refuse_unfinished(output.path, folder_of(work_dir))
         files = {number: CutsFile(path, state_of(path)) for number, path in SharSet(output.path).cuts().items()}
         sizes = measure_cuts(list(files.values()), output.engine.num_workers)
         return Plan(

@@ -9,7 +9,7 @@ from prepcli.commands.exports.options import ShardArguments, ShardSize
 from prepcli.errors import UsageError, option
 from prepcli.interface.command import command
 from prepcli.interface.options import Option, PathText
-from prepcli.interface.shared_options import Manifests, WorkFolder
+from prepcli.interface.shared_options import Manifests, WorkDir
 
 if TYPE_CHECKING:
     from prepcli.commands.manifest_to_shar.shards import SharContents, SharPlan
@@ -51,7 +51,7 @@ def manifest_to_shar(
             "the middle of an epoch."
         ),
     ] = False,
-    work_dir: WorkFolder = None,
+    work_dir: WorkDir = None,
     **more: Unpack[ShardArguments],
 ) -> "Report":
     """Turn NeMo manifests, with or without context audio, into Lhotse Shar shards for Magpie-TTS.

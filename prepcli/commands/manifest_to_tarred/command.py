@@ -8,7 +8,7 @@ from prepcli.commands.manifest_to_tarred.options import TarredArguments
 from prepcli.errors import UsageError, option
 from prepcli.interface.command import command
 from prepcli.interface.options import Option, Paths, PathText
-from prepcli.interface.shared_options import WorkFolder
+from prepcli.interface.shared_options import WorkDir
 
 if TYPE_CHECKING:
     from prepcli.engine.run.report import Report
@@ -39,7 +39,7 @@ def manifest_to_tarred(
         ),
     ] = None,
     *,
-    work_dir: WorkFolder = None,
+    work_dir: WorkDir = None,
     **more: Unpack[TarredArguments],
 ) -> "Report":
     """Turn NeMo manifests into tar shards with their manifests.

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from prepcli.interface.command import command
-from prepcli.interface.options import Option, Paths, paths_of
+from prepcli.interface.options import Option, Paths, folder_of, paths_of
 from prepcli.interface.shared_options import Json, WorkDir
 
 if TYPE_CHECKING:
@@ -61,18 +61,18 @@ def status(
     from prepcli.engine.state.work_folder import note_unused
     from prepcli.errors import UsageError
 
-    outs = list(dict.fromkeys(map(_named, paths_of(out))))
+    outs, state = list(dict.fromkeys(map(_named, paths_of(out)))), folder_of(work_dir)
     if not outs:
         raise UsageError("OUT is missing: give the output directories of other commands")
     if not watch:
-        note_unused(work_dir, *outs)
+        note_unused(state, *outs)
     shown = Statuses()
     for path in outs:
         try:
-            statuses = [read_status(workspace) for workspace in workspaces_to_show(path, work_dir)]
+            statuses = [read_status(workspace) for workspace in workspaces_to_show(path, state)]
             if clean:  # only what is known to be a run
-                _clean(path, work_dir)
-                statuses = [read_status(workspace) for workspace in workspaces_to_show(path, work_dir)]
+                _clean(path, state)
+                statuses = [read_status(workspace) for workspace in workspaces_to_show(path, state)]
             shown += statuses
         except UsageError:
             if len(outs) == 1 and not watch:

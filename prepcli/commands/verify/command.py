@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Annotated
 
 from prepcli.interface.command import command
-from prepcli.interface.options import Option, PathText
+from prepcli.interface.options import Option, PathText, folder_of
 from prepcli.interface.shared_options import Json, NumWorkers, Progress, WorkDir
 
 if TYPE_CHECKING:
@@ -67,7 +67,8 @@ def verify(
 
     path = path_of(str(out))
     base = None if audio_base_dir is None else path_of(str(audio_base_dir))
-    note_unused(work_dir, path)
+    state = folder_of(work_dir)
+    note_unused(state, path)
     if quick:
-        return verify_quickly(path, work_dir)
-    return check_set(path, num_workers or available_processors(), base, work_dir)
+        return verify_quickly(path, state)
+    return check_set(path, num_workers or available_processors(), base, state)

@@ -10,7 +10,7 @@ from prepcli.commands.exports.options import ShardArguments, ShardSize
 from prepcli.errors import UsageError, option
 from prepcli.interface.command import command
 from prepcli.interface.options import Option, PathText
-from prepcli.interface.shared_options import Manifests, TargetRate, WorkFolder
+from prepcli.interface.shared_options import Manifests, TargetRate, WorkDir
 
 if TYPE_CHECKING:
     from prepcli.commands.exports.parquet.columns import FieldColumns
@@ -75,7 +75,7 @@ def manifest_to_parquet(
     ] = None,
     shard_size: ShardSize = 1000,
     target_sample_rate: TargetRate = None,
-    work_dir: WorkFolder = None,
+    work_dir: WorkDir = None,
     **more: Unpack[ShardArguments],
 ) -> "Report":
     """Turn NeMo manifests into Parquet files, as NeMo (type: parquet) and Hugging Face datasets read them.

@@ -11,7 +11,7 @@ from prepcli.commands.exports.options import ShardArguments, ShardSize
 from prepcli.errors import UsageError, option
 from prepcli.interface.command import command
 from prepcli.interface.options import Option, PathText
-from prepcli.interface.shared_options import Manifests, TargetRate, WorkFolder
+from prepcli.interface.shared_options import Manifests, TargetRate, WorkDir
 
 if TYPE_CHECKING:
     from prepcli.commands.exports.records import ExportContents, ExportPlan
@@ -56,7 +56,7 @@ def manifest_to_wenet(
     ] = None,
     shard_size: ShardSize = 1000,
     target_sample_rate: TargetRate = None,
-    work_dir: WorkFolder = None,
+    work_dir: WorkDir = None,
     **more: Unpack[ShardArguments],
 ) -> "Report":
     """Turn NeMo manifests into shards for WeNet, or with --raw into a data list.
