@@ -129,6 +129,7 @@ class WorkerPool:
         """
         processes = self._processes or self._started()
         manager = getattr(self._pool, "_executor_manager_thread", None)
+        results = getattr(getattr(self._pool, "_result_queue", None), "_writer", None)
         for process in processes:
             with contextlib.suppress(ValueError, AttributeError):
                 process.kill()
@@ -137,7 +138,12 @@ class WorkerPool:
             with contextlib.suppress(ValueError, AssertionError):
                 process.join(timeout=5)
         if manager is not None:  # waking the manager when the interpreter ends would use a closed pipe
-            manager.join(timeout=5)
+            manager.join(timeout=1)
+            if manager.is_alive() and results is not None:
+                # It waits for the rest of a result, in which a worker was killed: without writers, that ends.
+                with contextlib.suppress(OSError):
+                    results.close()
+                manager.join(timeout=5)
 
     def _what_died(self) -> WorkerDiedError:
         time.sleep(0.2)  # the executor ends the healthy workers with SIGTERM; let exit codes settle

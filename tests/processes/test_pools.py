@@ -1,11 +1,14 @@
 """Pools: results in order, errors of workers, and workers that are killed."""
 
 import errno
+import gc
 import os
 import signal
+import struct
 import subprocess
 import sys
 import time
+from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 
 import pytest
@@ -82,6 +85,31 @@ def test_workers_do_not_outlive_a_killed_parent() -> None:
     while any(Path(f"/proc/{pid}/cmdline").exists() and _lives(pid) for pid in workers):
         assert time.monotonic() < deadline, "a worker is still there"
         time.sleep(0.1)
+
+
+def die_in_a_result(_: object) -> None:
+    """Send the beginning of a result, and die."""
+    queues = [one for one in gc.get_objects() if isinstance(one, SimpleQueue)]
+    for queue in queues:
+        os.write(queue._writer.fileno(), struct.pack("!i", 1000) + b"half")  # type: ignore[attr-defined]
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="the pipes of Linux")
+def test_a_worker_that_is_killed_in_a_result_does_not_keep_the_process() -> None:
+    """The thread that reads results waited for the rest, and Python for the thread."""
+    code = (
+        "from prepcli.processes.pools import WorkerPool, WorkerDiedError\n"
+        "from tests.processes.test_pools import die_in_a_result\n"
+        "import os, time\n"
+        "with WorkerPool(1, os.getpid, ()) as pool:\n"
+        "    pool.submit(die_in_a_result, 0)\n"
+        "    time.sleep(1)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG_SECONDS, check=True
+    )
+    assert done.stderr == ""
 
 
 def _lives(pid: int) -> bool:
