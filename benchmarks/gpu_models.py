@@ -252,7 +252,12 @@ class Command:
 @cache
 def _import_commands() -> None:
     """Import what forks need, or each would do so."""
-    used = "manifest_to_shar.shards", "extend_codec_codes.job", "extend_context_audio.job", "exports.mels.on_device"
+    used = (
+        "manifest_to_shar.shards",
+        "extend_codec_codes.shar_codes",
+        "extend_context_audio.job",
+        "exports.mels.on_device",
+    )
     for module in used:
         importlib.import_module(f"prepcli.commands.{module}")
     importlib.import_module("prepcli.cli.app")

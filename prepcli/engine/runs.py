@@ -316,7 +316,7 @@ class FolderRun:
         self.markers.clear()
         if not (folder.path / "plan.json").exists():
             self._check_output()
-            self.job.prepare()
+            self.job.prepare(self.plan)
             workspace.enter(folder.path)
             workspace.prepare()
             self._check_folders()

@@ -1,8 +1,7 @@
-"""Jobs with a speaker model, and the work for a unit: its utterances are embedded batch by batch."""
+"""A speaker model on a device, and the work for a unit: its utterances are embedded batch by batch."""
 
-from collections.abc import Iterator, Sequence
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,15 +9,15 @@ from numpy.typing import NDArray
 from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.plan import Plan
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.jobs.model_job import ModelJob, Take, UnitWork
+from prepcli.jobs.model_job import OnDevice, Take, UnitWork
 from prepcli.jobs.prefetch import Batch, Decoded, SegmentDecoder
-from prepcli.jobs.record_job import ContentsT, OverRecords, RecordUnit
+from prepcli.jobs.record_job import ContentsT, RecordUnit
 from prepcli.jobs.records import Records
 from prepcli.models.batches import equal_length_batches
 from prepcli.models.devices import to_device
 from prepcli.models.protocols import SpeakerEncoder
 from prepcli.models.running import ModelRunner, Result
-from prepcli.models.speakers import check_speaker_model, identity, load_speaker_encoder
+from prepcli.models.speakers import load_speaker_encoder
 from prepcli.planning.split import Indices
 
 if TYPE_CHECKING:
@@ -30,45 +29,22 @@ COMPUTED, PADDED, BATCHES = "computed_seconds", "padded_seconds", "batches"
 """Keys of the counts of a unit: seconds of audio with padding, seconds of padding, batches."""
 
 
-class SpeakerJob(ModelJob[RecordUnit, ContentsT, SpeakerEncoder], OverRecords[RecordUnit, ContentsT]):
-    """A job that embeds the audio of records.
+class SpeakerOnDevice(OnDevice[RecordUnit, ContentsT, SpeakerEncoder]):
+    """A speaker model on a device."""
 
-    Attributes:
-        speaker_model: the name of the model, or its file.
-        batch_duration: maximum seconds of audio in a batch.
-    """
+    def __init__(self, device: str, speaker_model: str, batch_duration: float) -> None:
+        """`speaker_model`: the name of the model, or its file. `batch_duration`: maximum seconds of a batch."""
+        super().__init__(device)
+        self._speaker_model, self._batch_duration = speaker_model, batch_duration
 
-    batch_duration: float
-
-    def __init__(
-        self, manifests: Sequence[str], options: Any, speaker_model: str, device: str, num_workers: int
-    ) -> None:
-        """`options` as in `OverRecords`; raises `UsageError` if there is no such model."""
-        super().__init__(device, num_workers)
-        check_speaker_model(speaker_model)
-        self.manifests, self.options, self.speaker_model = manifests, options, speaker_model
-
-    @cached_property
-    def model_identity(self) -> str:
-        """The name of the model, or the SHA-256 of its file."""
-        return identity(self.speaker_model)
-
-    def settings(self, plan: Plan[RecordUnit, ContentsT]) -> dict[str, Any]:
-        """The options, the folder of the audio, and the identity of the model."""
-        return self.own_settings() | {"--speaker-model": self.model_identity}
-
-    def input_files(self, plan: Plan[RecordUnit, ContentsT]) -> list[str]:
-        """The manifests, and the speaker model as the user gave it: the path of its file, or a name."""
-        return [*self.manifests, self.speaker_model]
-
-    def load_model(self) -> SpeakerEncoder:
+    def load(self, plan: Plan[RecordUnit, ContentsT]) -> SpeakerEncoder:
         """Load the speaker model."""
-        return load_speaker_encoder(self.speaker_model)
+        return load_speaker_encoder(self._speaker_model)
 
     @property
     def max_batch_samples(self) -> int:
-        """The number of samples of `batch_duration`."""
-        return int(self.batch_duration * self.model.sampling_rate)
+        """The number of samples of the batch duration."""
+        return int(self._batch_duration * self.model.sampling_rate)
 
     def decoder(self, contents: ContentsT) -> SegmentDecoder:
         """Return the decoder of the records' audio."""

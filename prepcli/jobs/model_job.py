@@ -9,19 +9,24 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain, islice
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
+from typing_extensions import Unpack
+
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.run.crashes import DECODING, in_flight, key_of, noting_in_flight
-from prepcli.engine.run.job import Job
+from prepcli.engine.run.function import Finish, FunctionJob, Hooks, Output, Planning, Settings
+from prepcli.engine.run.report import Report
+from prepcli.engine.run.run import After
 from prepcli.engine.run.unit import Advance, Execution
 from prepcli.engine.state.plan import Contents, Plan, UnitT
+from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import option
 from prepcli.jobs.prefetch import Batch, Decoded, Decoder, DecodingPool
 from prepcli.models.devices import keeping_generators, use_device, use_full_float32, use_same_algorithms
 from prepcli.models.faults import naming_faults
+from prepcli.models.ranks import run_on_devices
 from prepcli.models.running import ModelRunner
 from prepcli.processes.notes import note
 from prepcli.processes.pools import WorkerDiedError
@@ -85,25 +90,30 @@ class _Model(Protocol):
 ModelT = TypeVar("ModelT", bound=_Model)
 
 
-class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
-    """A job whose model is in the main process of a rank, on `device`; `UnitWork` is the work for a unit.
+class OnDevice(ABC, Generic[UnitT, Contents, ModelT]):
+    """A model in the main process of a rank, and the work for a unit with it; `run_with_model` makes it.
 
-    PyTorch computes in full float32, with the same algorithms in every run; a model may choose another precision.
-    A unit begins before its first batch is decoded. Meanwhile the model may still compute batches of earlier units.
+    Attributes:
+        device: "cpu" or "cuda:N".
+        model: the model; `ModelJob.prepare` loads it.
     """
 
-    ranks_help = True
-    shared_notes = DECODING
     results_to_host: ClassVar[bool] = True
     """Whether the results of a batch are copied from the GPU to the CPU."""
 
-    def __init__(self, device: str, num_workers: int) -> None:
-        """`num_workers`: number of processes for planning; the number of decoding processes comes from the engine."""
+    model: ModelT
+
+    def __init__(self, device: str) -> None:
         self.device = device
-        self.num_workers = num_workers
+
+    def planned(self, plan: Plan[UnitT, Contents], workspace: Workspace) -> None:
+        """Look at the plan, before anything is written and also in a dry run; raises `UsageError` if it cannot be done.
+
+        By default, nothing is done.
+        """
 
     @abstractmethod
-    def load_model(self) -> ModelT:
+    def load(self, plan: Plan[UnitT, Contents]) -> ModelT:
         """Load the model, on the CPU; raises `UsageError` if it cannot be loaded."""
 
     @abstractmethod
@@ -122,15 +132,42 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
         The returned function is called up to `UNITS_AHEAD` units later, or never if another rank makes the unit first.
         """
 
-    @cached_property
-    def model(self) -> ModelT:
-        """The model, loaded when it is first needed."""
-        with keeping_generators():
-            return self.load_model()
 
-    def prepare(self) -> None:
+class ModelJob(FunctionJob[UnitT, Contents]):
+    """A job whose units are computed with a model in the main process of a rank.
+
+    PyTorch computes in full float32, with the same algorithms in every run; a model may choose another precision.
+    A unit begins before its first batch is decoded. Meanwhile the model may still compute batches of earlier units.
+    """
+
+    shared_notes = DECODING
+
+    def __init__(
+        self,
+        on_device: OnDevice[UnitT, Contents, Any],
+        output: Output,
+        plan: Planning[UnitT, Contents],
+        finish: Finish[UnitT, Contents],
+        settings: Settings[UnitT, Contents],
+        **hooks: Unpack[Hooks],
+    ) -> None:
+        """The arguments are those of `run_with_model`."""
+        super().__init__(output, plan, _written_in_a_thread, finish, settings, **hooks)
+        self.on_device = on_device
+        self._is_prepared = False
+
+    def plan(self, workspace: Workspace) -> Plan[UnitT, Contents]:
+        """Return the plan."""
+        made = super().plan(workspace)
+        self.on_device.planned(made, workspace)
+        return made
+
+    def prepare(self, plan: Plan[UnitT, Contents]) -> None:
         """Load the model."""
-        _ = self.model
+        if not self._is_prepared:
+            with keeping_generators():
+                self.on_device.model = self.on_device.load(plan)
+            self._is_prepared = True
 
     def execute(self, plan: Plan[UnitT, Contents], units: Sequence[UnitT], execution: Execution) -> Iterator[Marker]:
         """Compute units: workers decode their audio, this process runs the model, and a thread writes the results.
@@ -142,7 +179,7 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
             MemoryError: the device has too little memory for work other than a batch, such as loading the model. If a
                 row of a batch is too large, the row is rejected.
         """
-        with noting_in_flight(execution.workspace), naming_faults(self.device, option("--devices", "cpu")):
+        with noting_in_flight(execution.workspace), naming_faults(self.on_device.device, option("--devices", "cpu")):
             yield from self._attempt(plan, units, execution)
 
     def _attempt(self, plan: Plan[UnitT, Contents], units: Sequence[UnitT], execution: Execution) -> Iterator[Marker]:
@@ -152,8 +189,8 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
             with (
                 ThreadPoolExecutor(1) as writing,
                 DecodingPool[Any](
-                    self.decoder(plan.contents),
-                    self.max_batch_samples,
+                    self.on_device.decoder(plan.contents),
+                    self.on_device.max_batch_samples,
                     execution.num_workers,
                     execution.workspace,
                 ) as workers,
@@ -185,8 +222,10 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
         waiting: deque[_Begun] = deque()
         sent: deque[Batch[Any]] = deque()
 
+        on_device = self.on_device
+
         def batches() -> Iterator[Batch[Any]]:
-            for unit, work in self._begin(contents, units, workers, execution):
+            for unit, work in begin_each(on_device, contents, units, workers, execution):
                 own = list(work.batches())
                 waiting.append(_Begun(unit, work, len(own), execution))
                 begun.append(waiting[-1])
@@ -197,15 +236,16 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
         named = (_named(one, sent.popleft()) for one in workers.decoded(batches(), execution.tick))
         # The workers start with the first task; at the first attempt, that is before CUDA is initialized.
         decoded = chain(list(islice(named, 1)), named)
-        use_device(self.device)
+        use_device(on_device.device)
         use_full_float32()
         use_same_algorithms()
-        self.model.to(self.device)
+        on_device.model.to(on_device.device)
         under_way = _UnderWay()
-        with ModelRunner(self.device, self.model.rows_on_cpu, to_host=self.results_to_host) as runner:
+        model, device = on_device.model, on_device.device
+        with ModelRunner(device, model.rows_on_cpu, to_host=on_device.results_to_host) as runner:
             while waiting:  # the next unit has begun: a batch beyond the last one was requested
                 one = waiting.popleft()
-                one.work.begin(self.device, one.advance)
+                one.work.begin(device, one.advance)
                 for number in range(one.num_batches):
                     started = time.monotonic()
                     audio = next(decoded)
@@ -215,21 +255,26 @@ class ModelJob(Job[UnitT, Contents], Generic[UnitT, Contents, ModelT]):
                 under_way.add(one, None)
             yield from under_way.complete(0)
 
-    def _begin(
-        self, contents: Contents, units: Sequence[UnitT], workers: DecodingPool[Any], execution: Execution
-    ) -> Iterator[tuple[UnitT, UnitWork[Any, Any]]]:
-        """Claim the units one by one, and begin those that this rank gets; yields these units with their work."""
-        left = (unit for unit in units if execution.is_left(unit))
-        ahead: deque[tuple[UnitT, Begin]] = deque()
-        while True:
-            for unit in islice(left, UNITS_AHEAD + 1 - len(ahead)):
-                ahead.append((unit, self.read_ahead(contents, unit, workers)))
-                execution.tick()
-            if not ahead:
-                return
-            unit, begin = ahead.popleft()
-            if execution.claim(unit):
-                yield unit, begin(execution.tick)
+
+def begin_each(
+    on_device: OnDevice[UnitT, Contents, Any],
+    contents: Contents,
+    units: Sequence[UnitT],
+    workers: DecodingPool[Any],
+    execution: Execution,
+) -> Iterator[tuple[UnitT, UnitWork[Any, Any]]]:
+    """Claim units one by one, and begin those that this rank gets, some read ahead; yields them with their work."""
+    left = (unit for unit in units if execution.is_left(unit))
+    ahead: deque[tuple[UnitT, Begin]] = deque()
+    while True:
+        for unit in islice(left, UNITS_AHEAD + 1 - len(ahead)):
+            ahead.append((unit, on_device.read_ahead(contents, unit, workers)))
+            execution.tick()
+        if not ahead:
+            return
+        unit, begin = ahead.popleft()
+        if execution.claim(unit):
+            yield unit, begin(execution.tick)
 
 
 @dataclass(eq=False, slots=True)
@@ -304,3 +349,42 @@ def _publish(one: _Begun, computed: Any, wall: float, execution: Execution) -> M
         writer.extra.update({WALL: wall, WAITED: one.waited})
 
     return execution.do_unit(one.unit, write)
+
+
+def _written_in_a_thread(*_: object) -> None:
+    raise NotImplementedError
+
+
+def run_with_model(
+    output: Output,
+    devices: str,
+    on_device: Callable[[str], OnDevice[UnitT, Contents, Any]],
+    plan: Planning[UnitT, Contents],
+    finish: Finish[UnitT, Contents],
+    *,
+    settings: Settings[UnitT, Contents] = None,
+    after: After | None = None,
+    **hooks: Unpack[Hooks],
+) -> Report:
+    """As `prepcli.engine.run.function.run`, but a model in the main process of each rank computes the units.
+
+    Args:
+        output: where the command writes.
+        devices: the option `--devices`.
+        on_device: makes the object for the model on a device ("cpu" or "cuda:N"). It is also called before the devices
+            are known, to find wrong options, and loads nothing yet.
+        plan: called once in the main process of every rank.
+        finish: called by the rank that finds all units done.
+        settings: as in `run`.
+        after: called with the report of a finished run.
+        hooks: see `prepcli.engine.run.function.Hooks`.
+
+    Raises:
+        UsageError: as by `run`; or the model or the devices cannot be used.
+        TooManyRejectsError, IncompleteError: as by `run`.
+    """
+
+    def make_job(device: str) -> ModelJob[UnitT, Contents]:
+        return ModelJob(on_device(device), output, plan, finish, settings, **hooks)
+
+    return run_on_devices(make_job, devices, output.workspace, output.engine, after)

@@ -1,7 +1,6 @@
 """A job over the records of manifests: settings, rejects, units, and the loop over the records of a unit."""
 
-import glob
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -9,16 +8,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from prepcli.engine.publishing.publish import UnitWriter
-from prepcli.engine.run.job import Job
-from prepcli.engine.state.plan import Plan, Unit, UnitT
-from prepcli.engine.state.workspace import Workspace
-from prepcli.jobs.inputs.named import refuse_one_pass
-from prepcli.jobs.records import LeftOut, Records, settings_over
-from prepcli.jobs.row_names import BY_ID
-from prepcli.manifest.parts import KeyFunction
+from prepcli.engine.state.plan import Unit
+from prepcli.jobs.records import LeftOut, Records
 from prepcli.planning.arrays import Scratch, Values
 from prepcli.planning.split import Indices, by_count, in_order, seconds_of
-from prepcli.storage.paths import AnyPath
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,80 +108,6 @@ class RecordContents:
 
 
 ContentsT = TypeVar("ContentsT", bound=RecordContents)
-
-
-class OverRecords(Job[UnitT, ContentsT]):
-    """The base of every job over records, with or without a model.
-
-    Attributes:
-        manifests: their paths.
-        options: the dataclass of options that shape the output, with `audio_base_dir`; None only if a subclass
-            overrides the methods that read it.
-        num_workers: number of processes for planning.
-    """
-
-    manifests: Sequence[str]
-    options: Any = None
-    num_workers: int
-
-    @property
-    def audio_base_dir(self) -> AnyPath | None:
-        """The folder from which relative audio paths start; None: they start from the folder of their manifest."""
-        folder: AnyPath | None = self.options.audio_base_dir
-        return folder
-
-    @property
-    def file_name(self) -> str:
-        """The name of the output file. Only for a job whose output is one file, not a folder."""
-        name: str = self.options.out.name
-        return name
-
-    def output_patterns(self, plan: Plan[UnitT, ContentsT]) -> Sequence[str]:
-        """The pattern that matches only the file of the output."""
-        return (glob.escape(self.file_name),)
-
-    def own_settings(self) -> dict[str, Any]:
-        """The options and the audio folders: settings that do not depend on the plan."""
-        return settings_over(self.manifests, self.audio_base_dir, self.options)
-
-    def settings(self, plan: Plan[UnitT, ContentsT]) -> dict[str, Any]:
-        """The options, the audio folders and, if names are made from ids, `BY_ID`."""
-        return self.own_settings() | (BY_ID if plan.contents.by_id else {})
-
-    def read(
-        self,
-        workspace: Workspace,
-        keys: Mapping[str, KeyFunction] | None = None,
-        looks_for: Callable[[bytes], bool] | None = None,
-    ) -> Records:
-        """Index the manifests; `keys` and `looks_for` as in `prepcli.manifest.index.index_manifests`.
-
-        Raises:
-            UsageError: as by `Records`, or the records must be shuffled and a container can only be read in order.
-        """
-        if getattr(getattr(self, "options", None), "shuffle", False):
-            refuse_one_pass(self.manifests)
-        return Records(
-            self.manifests,
-            self.audio_base_dir,
-            keys=keys,
-            looks_for=looks_for,
-            workspace=workspace,
-            num_workers=self.num_workers,
-        )
-
-    def layout(self, records: Records, make: Callable[[Scratch], Values], *more: object) -> Values:
-        """The values of the job's plan: one rank calls `make` for all ranks (see `Records.layout`).
-
-        `more`: everything else on which the values depend, besides the records and the settings of the job.
-        """
-        return records.layout([self.command, self.own_settings(), *more], make)
-
-    def shards(
-        self, records: Records, size: int, seed: int | None, more: Callable[[Scratch], Values]
-    ) -> tuple[list[RecordUnit], Indices, dict[str, Any]]:
-        """Divide the records into units (`shards_of`)."""
-        return shards_of(records, size, seed, self.layout, more)
 
 
 def each_record(

@@ -39,7 +39,8 @@ class RecordSource:
         Raises:
             UsageError: MANIFEST and OUT are swapped, or a manifest cannot be found.
         """
-        asked = current_call().options
+        self._asked, self._command = current_call().options, current_call().command
+        asked = self._asked
         if not isinstance(output, OutputFile):  # an OUT that is a file may be there, and MANIFEST a data set
             refuse_swapped(str(manifest), output.path)
         commits = partial(revisions_of, output.workspace, output.engine)
@@ -60,7 +61,7 @@ class RecordSource:
         Raises:
             UsageError: as by `Records`, or the records must be shuffled and a container can only be read in order.
         """
-        if getattr(current_call().options, "shuffle", False):
+        if getattr(self._asked, "shuffle", False):
             refuse_one_pass(self.manifests)
         return Records(
             self.manifests,
@@ -74,14 +75,14 @@ class RecordSource:
     @property
     def settings(self) -> dict[str, Any]:
         """The options that shape the output, and the folders of the audio."""
-        return settings_over(self.manifests, self.audio_base_dir, current_call().options)
+        return settings_over(self.manifests, self.audio_base_dir, self._asked)
 
     def layout(self, records: Records, make: Callable[[Scratch], Values], *more: object) -> Values:
         """The values of the plan: one rank calls `make` for all ranks (see `Records.layout`).
 
         `more`: everything else on which the values depend, besides the records and the settings.
         """
-        return records.layout([current_call().command, self.settings, *more], make)
+        return records.layout([self._command, self.settings, *more], make)
 
     def shards(
         self, records: Records, size: int, seed: int | None, more: Callable[[Scratch], Values] = lambda _: {}

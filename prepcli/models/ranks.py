@@ -18,20 +18,20 @@ from prepcli.models.devices import find_devices
 
 
 def run_on_devices(
-    make_job: Callable[..., AnyJob],
+    make_job: Callable[[str], AnyJob],
     devices: str,
     workspace: Workspace,
     engine: RunOptions,
     after: After | None = None,
 ) -> Report:
-    """Run the job `make_job(device=...)` on the devices that `--devices` names, and return the report of the run.
+    """Run the job `make_job(device)` on the devices that `--devices` names, and return the report of the run.
 
     With several GPUs and no launcher, the command is started once per GPU, and this process waits. If an earlier start
     has crashed inside the model, the command is started as a new process even for one device, and started again if it
     crashes once more. The arguments after `devices` are explained in `run_job`.
     """
     has_launcher = engine.rank.launcher != "none"
-    job = make_job(device="cpu")  # wrong options are reported before PyTorch is imported, and before ranks start
+    job = make_job("cpu")  # wrong options are reported before PyTorch is imported, and before ranks start
     if not engine.dry_run:
         check_writable(workspace)
     try:
@@ -46,7 +46,7 @@ def run_on_devices(
     if found.num_ranks > 1:
         engine = replace(engine, rank=replace(engine.rank, world_size=found.num_ranks))
     if found.device != "cpu":
-        job = make_job(device=found.device)
+        job = make_job(found.device)
     return run_job(job, workspace, engine, after)
 
 

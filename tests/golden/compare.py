@@ -157,8 +157,10 @@ def compare(
 
         def both(name: str) -> tuple[str, list[Difference]]:
             pair, store = pairs.get(), Store()
-            earlier, later = (ground.run(name, chosen[name], ready, store) for ready in pair)
-            pairs.put(pair)
+            try:
+                earlier, later = (ground.run(name, chosen[name], ready, store) for ready in pair)
+            finally:
+                pairs.put(pair)
             return name, list(differences(name, earlier, later, store))
 
         with ThreadPoolExecutor(at_once) as pool:
@@ -205,7 +207,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     room = IN_MEMORY if in_memory else None
     found: list[Difference] = []
     with tempfile.TemporaryDirectory(prefix="prepcli-golden-", dir=room) as folder, prepared(Path(folder)) as ground:
-        before, after = Tree(options.before.resolve(), options.before_python), Tree(options.after.resolve())
+        before, after = Tree(options.before.resolve(), options.before_python.absolute()), Tree(options.after.resolve())
         for name, of_scenario in compare(ground, before, after, chosen, options.at_once):
             print(f"{time.monotonic() - started:4.0f} s  {name}: {len(of_scenario)} differences", flush=True)
             found += of_scenario

@@ -7,32 +7,25 @@ import os
 import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from prepcli.commands.extend_codec_codes.job import CodesJob, codes_workspace
-from prepcli.commands.extend_codec_codes.settings import CodecSettings
-from prepcli.commands.extend_context_audio.bundle import VoiceSelection
+from prepcli.commands.extend_codec_codes.command import extend_codec_codes
 from prepcli.commands.extend_context_audio.command import extend_context_audio
-from prepcli.commands.extend_context_audio.job import ContextJob
 from prepcli.engine.ranks.progress import RankProgress, SharedCounter, progress_file
-from prepcli.engine.run.function import Output
 from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.report import Report
-from prepcli.engine.run.run import run_job
 from prepcli.engine.run.unit import Execution
-from prepcli.engine.state.plan import Unit
+from prepcli.engine.state.plan import StoredPlan, Unit
+from prepcli.engine.state.stored_units import read_units
 from prepcli.engine.state.workspace import Workspace, read_document
-from prepcli.interface.calls import called
-from prepcli.interface.command import declaration
-from prepcli.interface.values import make_options
 from prepcli.jobs import model_job, prefetch
-from prepcli.jobs.source import RecordSource
 from prepcli.models.running import ModelRunner, Running
 from prepcli.processes.ranks import Rank
 from tests.conftest import MINI_CORPUS, tree
 from tests.engine.folder_runs import begun_workspace
+from tests.support.engine_options import call_with, codes_workspace
 from tests.support.lazy import lazy
 from tests.support.shar_sets import make
 from tests.support.toy_codec import use_toy_codec
@@ -53,8 +46,10 @@ DIES_AT = 19
 class Launch:
     """A launch of two ranks over one job; it is noted what this rank has in hand whenever its model begins a batch."""
 
-    def __init__(self, make_job: Callable[[], Any], workspace: Callable[[Path], Workspace], folder: Path) -> None:
-        self._make_job = make_job
+    def __init__(
+        self, call: Callable[[RunOptions, Workspace], Report], workspace: Callable[[Path], Workspace], folder: Path
+    ) -> None:
+        self.call = call
         self._workspace = workspace
         self.folder = folder
         self.workspace = workspace(folder / "out")
@@ -62,18 +57,20 @@ class Launch:
 
     def run(self, number: int, **options: Any) -> Report:
         rank = Rank(number, 2, launch_id=LAUNCH)
-        return run_job(self._make_job(), self.workspace, RunOptions(rank=rank, **options))
+        return self.call(RunOptions(rank=rank, **options), self.workspace)
 
     def undisturbed(self) -> dict[str, str]:
-        run_job(self._make_job(), self._workspace(self.folder / "alone"), RunOptions())
+        self.call(RunOptions(), self._workspace(self.folder / "alone"))
         return tree(self.folder / "alone")
 
     def another_workspace(self) -> Workspace:
         return self._workspace(self.folder / "out")
 
     def plan_units(self) -> Sequence[Unit]:
-        units: Sequence[Unit] = self._make_job().plan(self.another_workspace()).units
-        return units
+        workspace = self.another_workspace()
+        plan = read_document(workspace.plan_file, StoredPlan)
+        assert plan is not None
+        return read_units(workspace, plan)
 
     @property
     def done(self) -> set[str]:
@@ -92,24 +89,33 @@ def shar(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def _context_job(out: Path) -> ContextJob:
+def _codes(shar: Path, folder: Path, **words: Any) -> Launch:
+    def call(engine: RunOptions, workspace: Workspace) -> Report:
+        options = {"codec_name": "toy", "output_dir": workspace.out, "devices": "cpu"} | words
+        return call_with(engine, extend_codec_codes, shar, "toy", workspace=workspace, **options)
+
+    return Launch(call, lambda out: codes_workspace(out, "toy"), folder)
+
+
+def _contexts(folder: Path) -> Launch:
     words = {"speaker_model": "toy", "context_min_duration": 1.0, "context_min_ssim": 0.0, "batch_duration": 60.0}
-    manifest = str(MINI_CORPUS / "manifest.json")
-    options = make_options(declaration(extend_context_audio).options, {"manifest": manifest, "out": out, **words})
-    with called([], progress=False, command="extend-context-audio", options=options):
-        source = RecordSource(manifest, Output(out))
-        return ContextJob(source, "toy", "speaker", VoiceSelection(1.0, 0.0, False), batch_duration=60.0)
+
+    def call(engine: RunOptions, workspace: Workspace) -> Report:
+        options = {"devices": "cpu"} | words
+        manifest = MINI_CORPUS / "manifest.json"
+        return call_with(engine, extend_context_audio, manifest, workspace.out, workspace=workspace, **options)
+
+    return Launch(call, Workspace, folder)
 
 
 @pytest.fixture(params=["codes", "contexts"])
 def launch(request: pytest.FixtureRequest, shar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Launch:
     if request.param == "codes":
         use_toy_codec(monkeypatch.setattr)
-        options = CodecSettings("toy", "toy", pool_duration=1.0)
-        made = Launch(lambda: CodesJob(shar, options), lambda out: codes_workspace(out, "toy"), tmp_path)
+        made = _codes(shar, tmp_path, pool_duration=1.0)
     else:
         use_toy_voice(monkeypatch.setattr)
-        made = Launch(lambda: _context_job(tmp_path), Workspace, tmp_path)
+        made = _contexts(tmp_path)
     run = ModelRunner.run
 
     def noted(self: ModelRunner, *arguments: Any, **more: Any) -> Any:
@@ -138,20 +144,19 @@ def test_a_rank_does_what_others_leave_and_then_what_they_are_making(launch: Lau
     assert tree(launch.workspace.folder) == launch.undisturbed()
 
 
-def test_a_unit_that_is_read_ahead_can_be_left_to_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_unit_that_is_read_ahead_can_be_left_to_another(tmp_path: Path) -> None:
     workspace, other = begun_workspace(tmp_path / "out"), begun_workspace(tmp_path / "out")
     units = [Unit(f"unit_{number}", 1.0, 1) for number in range(6)]
     read: list[str] = []
 
-    def read_ahead(job: CodesJob, contents: object, unit: Unit, workers: object) -> Callable[[object], str]:
-        read.append(unit.id)
-        return lambda tick: f"work of {unit.id}"
+    class Reading:
+        def read_ahead(self, contents: object, unit: Unit, workers: object) -> Callable[[object], str]:
+            read.append(unit.id)
+            return lambda tick: f"work of {unit.id}"
 
-    monkeypatch.setattr(CodesJob, "read_ahead", read_ahead)
-    use_toy_codec(monkeypatch.setattr)
     execution = Execution(workspace, "digest", 1, SharedCounter(), lambda: None, drafts=frozenset())
-    job: Any = CodesJob(tmp_path, CodecSettings("toy", "toy"))
-    begun = job._begin(None, units, None, execution)
+    on_device, nothing = cast("Any", Reading()), cast("Any", None)
+    begun = cast("Any", model_job.begin_each(on_device, None, units, nothing, execution))
     assert next(begun) == (units[0], "work of unit_0")
     assert read == ["unit_0", "unit_1", "unit_2"]
     for name in ("unit_1", "unit_3"):
@@ -176,8 +181,7 @@ def test_units_that_are_computed_when_a_worker_dies_are_kept(
 ) -> None:
     """They are not computed again, and what was computed of the unit at work is not counted twice."""
     use_toy_codec(monkeypatch.setattr)
-    options = CodecSettings("toy", "toy", pool_duration=30.0)
-    launch = Launch(lambda: CodesJob(shar, options), lambda out: codes_workspace(out, "toy"), tmp_path)
+    launch = _codes(shar, tmp_path, pool_duration=30.0)
     died, num_calls, decode = tmp_path / "died", itertools.count(), prefetch.decode_batch
     computed: list[int] = []
     taken_back: list[int] = []
@@ -192,8 +196,8 @@ def test_units_that_are_computed_when_a_worker_dies_are_kept(
     monkeypatch.setattr(prefetch, "decode_batch", dying)
     monkeypatch.setattr(model_job, "_publish", lambda one, *more: computed.append(one.records) or publish(one, *more))  # type: ignore[func-returns-value]
     monkeypatch.setattr(model_job._Begun, "take_back", lambda one: taken_back.append(one.records) or take_back(one))  # type: ignore[func-returns-value]
-    report = run_job(launch._make_job(), launch.workspace, RunOptions(num_workers=1))
-    progress = read_document(progress_file(launch.workspace, 0), RankProgress)
+    report = launch.call(RunOptions(num_workers=1), launch.workspace)
+    progress = read_document(progress_file(launch.another_workspace(), 0), RankProgress)
     assert sum(taken_back) > 0 and died.exists()
     assert len(computed) == report.units
     assert progress is not None and progress.records_done == progress.records_total == sum(computed)
@@ -232,7 +236,7 @@ def test_the_next_unit_is_started_before_the_last_batches_of_a_unit_are_taken(
     kept: list[Running] = []
     monkeypatch.setattr(ModelRunner, "run", noted_run)
     monkeypatch.setattr(Running, "result", noted_result)
-    run_job(launch._make_job(), launch.workspace, RunOptions())
+    launch.call(RunOptions(), launch.workspace)
     depth = 1 + torch.get_num_threads()  # of a CPU
     assert len(started) > 3 * depth
     in_turn = [step for number in range(1, len(started) + 1) for step in (("start", number), ("take", number - depth))]

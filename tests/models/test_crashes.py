@@ -14,20 +14,19 @@ import pytest
 from prepcli.audio import segments
 from prepcli.audio.opening import AudioSource, read_whole
 from prepcli.commands.extend_codec_codes import file_segments, shard_index
-from prepcli.commands.extend_codec_codes.job import CodesJob, codes_workspace
+from prepcli.commands.extend_codec_codes.command import extend_codec_codes
 from prepcli.commands.extend_codec_codes.plan import find_input
-from prepcli.commands.extend_codec_codes.settings import CodecSettings
 from prepcli.engine.publishing.rejects import Budget
 from prepcli.engine.run.crashes import MAX_CRASHES, crashed_notes, has_crashed, noting_in_flight
 from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.report import Report
-from prepcli.engine.run.run import run_job
 from prepcli.errors import IncompleteError, PrepcliError
 from prepcli.models import ranks
 from prepcli.processes.workers import LIFELINE
 from tests.conftest import MINI_CORPUS, copy_set, read_lines, tree, write_lines
 from tests.engine.run.test_crashes import die
 from tests.support.codes_sets import read_codes
+from tests.support.engine_options import call_with, codes_workspace
 from tests.support.lazy import lazy
 from tests.support.running import prepcli
 from tests.support.shar_sets import Stored, make, recordings
@@ -69,8 +68,8 @@ def whole(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, s
 
 
 def run(folder: Path, **changes: Any) -> Report:
-    job = CodesJob(folder, CodecSettings("toy", "toy", **changes), num_workers=1)
-    return run_job(job, codes_workspace(folder, "toy"), RunOptions(num_workers=1, budget=Budget(1)))
+    engine = RunOptions(num_workers=1, budget=Budget(1))
+    return call_with(engine, extend_codec_codes, folder, "toy", codec_name="toy", devices="cpu", **changes)
 
 
 def in_a_process(function: Callable[[], object]) -> int:

@@ -12,7 +12,6 @@ MIN_STATEMENTS = 30
 """Modules with fewer statements in functions are tested by what uses them."""
 ELSEWHERE = {
     "commands/download/report.py": "commands/download/test_job.py",
-    "commands/extend_codec_codes/shard_index.py": "commands/extend_codec_codes/test_job.py",
     "commands/find_duplicates/keys.py": "commands/find_duplicates/test_command.py",
     "commands/fix_durations/durations.py": "commands/fix_durations/test_command.py",
     "commands/make_manifest/planning.py": "commands/make_manifest/test_job.py",

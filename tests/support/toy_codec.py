@@ -71,10 +71,11 @@ class ToyCodec:
 
 def use_toy_codec(replace: Callable[[object, str, object], None], load: Callable[[str], ToyCodec] = ToyCodec) -> None:
     """Put it in the place of NeMo's, by `setattr` or a monkeypatch's."""
-    from prepcli.commands.extend_codec_codes import codec_job as codec_codes
+    from prepcli.commands.extend_codec_codes import on_device
+    from prepcli.models import codecs
 
-    replace(codec_codes, "check_codec_model", lambda name, num_codebooks=None: None)
-    replace(codec_codes, "load_codec", lambda name, num_codebooks=None: load(name))
+    replace(codecs, "check_codec_model", lambda name, num_codebooks=None: None)
+    replace(on_device, "load_codec", lambda name, num_codebooks=None: load(name))
 
 
 def main() -> None:

@@ -54,8 +54,9 @@ class ToyVoice:
 def use_toy_voice(replace: Callable[[object, str, object], None]) -> None:
     """Put it in the place of all speaker models, by `setattr` or a monkeypatch's."""
     from prepcli.jobs import embedding
+    from prepcli.models import speakers
 
-    replace(embedding, "check_speaker_model", lambda name: None)
+    replace(speakers, "check_speaker_model", lambda name: None)
     replace(embedding, "load_speaker_encoder", lambda name: ToyVoice())
 
 

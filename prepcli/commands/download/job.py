@@ -78,7 +78,7 @@ class CorpusJob(UnitJob[LineRange, LineIndex]):
         for number, line in plan.contents.unusable():
             yield reject_line(line.original(), line.rejected(), Origin(str(self._index_file), number))
 
-    def prepare(self) -> None:
+    def prepare(self, plan: CorpusPlan) -> None:
         """Raise `UsageError` if an unpacked folder no longer exists."""
         for tree in self._data_set.trees:
             if not (self._root / tree).is_dir():

@@ -1,9 +1,9 @@
 """extend-codec-codes: adds the codes of an audio codec to a Lhotse Shar set, or to manifests."""
 
-import functools
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from typing_extensions import Unpack
 
@@ -171,22 +171,18 @@ def extend_codec_codes(
         >>> report.outputs["target_codes"]
         '/.../shar/codes_21fps/target_codes/codes._OP_000000..000002_CL_.tar'
     """
-    from prepcli.commands.extend_codec_codes.job import JOBS_OF_RECORDS, CodesJob, codes_workspace
     from prepcli.commands.extend_codec_codes.settings import CodecSettings
-    from prepcli.engine.run.options import run_options
-    from prepcli.engine.run.starting import revisions_of
-    from prepcli.engine.state.work_folder import note_unused
+    from prepcli.commands.extend_codec_codes.shar_codes import add_to_shar
+    from prepcli.engine.run.function import Output
     from prepcli.formats.codes import CODES_FOLDER
     from prepcli.formats.names import check_loadable
     from prepcli.interface.calls import current_call
     from prepcli.interface.options import settings_of
-    from prepcli.jobs.inputs.named import manifests_of
+    from prepcli.jobs.source import RecordSource
+    from prepcli.models.codecs import check_codec_model
     from prepcli.models.codecs import codec_name as name_of
-    from prepcli.models.ranks import run_on_devices
-    from prepcli.storage.input_files import refuse_swapped
 
-    asked, named = current_call().options, str(shar_dir)
-    engine = run_options(asked)
+    named = str(shar_dir)
     given_out = None if output_dir is None else path_of(str(output_dir))
     base = None if audio_base_dir is None else path_of(str(audio_base_dir))
     reference = None if ref_audio is None else Path(ref_audio)
@@ -204,22 +200,29 @@ def extend_codec_codes(
         shard_size=shard_size,
         ref_audio=reference,
     )
-    out, state = given_out or path_of(named), folder_of(work_dir)
-    workspace = codes_workspace(out, codec.codec_name, state)
-    shaping = settings_of(asked)
+    folder, state = CODES_FOLDER.format(codec.codec_name), folder_of(work_dir)
+    shaping = settings_of(current_call().options)
     if form in ("shar", "files"):  # for these forms, the settings of older runs lack the option
         shaping.pop("--output-form", None)
-    more_of_job: dict[str, Any] = {"shaping": shaping, "num_workers": engine.num_workers}
-    if form != "shar":
-        note_unused(state, out)
-        refuse_swapped(named, out)
-        manifests = manifests_of(named, asked, functools.partial(revisions_of, workspace, engine))
-        of_records = functools.partial(JOBS_OF_RECORDS[form], manifests, base, out, codec, **more_of_job)
-        return run_on_devices(of_records, devices, workspace, engine)
-    note_unused(state, out, path_of(named))
-    check_loadable(out / CODES_FOLDER.format(codec.codec_name))
-    make_job = functools.partial(CodesJob, path_of(named), codec, partial=partial, work_dir=state, **more_of_job)
-    return run_on_devices(make_job, devices, workspace, engine)
+    if form == "shar":
+        output = Output(str(given_out or named), inside=folder, others=[path_of(named)])
+        check_loadable(output.path / folder)
+        check_codec_model(codec.codec_model, codec.num_codebooks)
+        return add_to_shar(path_of(named), output, codec, shaping, devices, partial=partial, work_dir=state)
+    output = Output(str(given_out), inside=folder)
+    source = RecordSource(named, output)
+    check_codec_model(codec.codec_model, codec.num_codebooks)
+    return _run_of(form)(source, output, codec, shaping, devices)
+
+
+def _run_of(form: str) -> "Callable[..., Report]":
+    """The function that writes the codes of records in a form."""
+    from prepcli.commands.extend_codec_codes.manifest_codes import codes_of_manifests
+    from prepcli.commands.extend_codec_codes.trainer_codes import codes_for_omnivoice, codes_for_qwen3_tts
+
+    if form == "files":
+        return codes_of_manifests
+    return codes_for_omnivoice if form == "omnivoice" else codes_for_qwen3_tts
 
 
 def _is_manifest(name: str, has_output: bool) -> bool:

@@ -38,7 +38,7 @@ from prepcli.storage.paths import AnyPath, relative
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from prepcli.commands.extend_codec_codes.codec_job import CodecJob
+    from prepcli.commands.extend_codec_codes.on_device import CodecOnDevice
     from prepcli.manifest.parts import Ints
 
 
@@ -149,15 +149,15 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
         self,
         shards: Sequence[InputShard],
         indices: Sequence[ShardIndex],
-        job: "CodecJob[Any, Any]",
+        on_device: "CodecOnDevice[Any, Any]",
         folder: AnyPath,
     ) -> None:
         """`folder` is the folder of the Shar set; for records, it is not used, and `shards` is empty."""
         self.shards = shards
         self.indices = indices
-        self._codec, self._settings = job.model, job.codec
+        self._codec, self._settings = on_device.model, on_device.codec
         self._folder = folder
-        self._on_gpu, self._mixes_lengths = job.is_on_gpu, job.mixes_lengths
+        self._on_gpu, self._mixes_lengths = on_device.is_on_gpu, on_device.mixes_lengths
         self._members: list[UsedSegment] = []
         self._in_windows = self._mixes_lengths and reach_of(self._codec) is not None
         self._number: dict[tuple[bytes, int], int] = {}

@@ -1,18 +1,24 @@
 """extend-context-audio: for each record, the most similar other utterance of its voice becomes its context audio."""
 
+import glob
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typing_extensions import Unpack
 
 from prepcli.engine.run.options import Devices, InputJobArguments
+from prepcli.errors import option
 from prepcli.interface.command import command
 from prepcli.interface.options import Option, PathText
 from prepcli.interface.shared_options import AudioFolder, Manifests
 
 if TYPE_CHECKING:
+    from prepcli.commands.extend_context_audio.job import ContextPlan
+    from prepcli.engine.publishing.publish import Marker, UnitWriter
     from prepcli.engine.run.report import Report
+    from prepcli.engine.state.workspace import Workspace
 
 
 @command("extend-context-audio")
@@ -104,26 +110,55 @@ def extend_context_audio(
         '/.../context/manifest_withContextAudioMinDur3.0MinSSIM0.6.json'
     """
     from prepcli.commands.extend_context_audio.bundle import VoiceSelection
-    from prepcli.commands.extend_context_audio.job import ContextJob, plot_contexts
+    from prepcli.commands.extend_context_audio.job import (
+        TELEMETRY,
+        ContextsOnDevice,
+        join_contexts,
+        plan_contexts,
+        plot_contexts,
+    )
+    from prepcli.commands.extend_context_audio.voices import group_key
     from prepcli.engine.publishing.plots import check_plot
     from prepcli.engine.run.function import Output
+    from prepcli.jobs.model_job import run_with_model
+    from prepcli.jobs.records import extended_name
     from prepcli.jobs.source import RecordSource
-    from prepcli.models.ranks import run_on_devices
+    from prepcli.models.speakers import check_speaker_model, identity
 
     output = Output(out)
+    source = RecordSource(manifest, output)
+    model = str(speaker_model)
+    group_key(group_by)
+    check_speaker_model(model)
+    known_as = identity(model)
     selection = VoiceSelection(context_min_duration, context_min_ssim, save_embeddings)
-    make_job = partial(
-        ContextJob,
-        RecordSource(manifest, output),
-        str(speaker_model),
-        group_by,
-        selection,
-        batch_duration=batch_duration,
-        reuse_embeddings=None if reuse_embeddings is None else Path(reuse_embeddings),
-        num_workers=output.engine.num_workers,
-    )
+    suffix = f"_withContextAudioMinDur{context_min_duration}MinSSIM{context_min_ssim}.json"
+    file_name = extended_name(source.manifests, suffix)
+    output.patterns = (glob.escape(file_name),)
+    reused = None if reuse_embeddings is None else Path(reuse_embeddings)
     after = None
     if plot is not None:
         check_plot(Path(plot))  # checked before hours of work
         after = partial(plot_contexts, path=Path(plot), selection=selection)
-    return run_on_devices(make_job, devices, output.workspace, output.engine, after)
+
+    def plan(workspace: "Workspace") -> "ContextPlan":
+        return plan_contexts(source, workspace, group_by, model)
+
+    def finish(made: "ContextPlan", markers: "Sequence[Marker]", writer: "UnitWriter") -> dict[str, Any]:
+        return join_contexts(file_name, made, markers, writer, context_min_ssim)
+
+    return run_with_model(
+        output,
+        devices,
+        lambda device: ContextsOnDevice(device, model, known_as, selection, batch_duration, reused),
+        plan,
+        finish,
+        settings=source.settings | {"--speaker-model": known_as},
+        after=after,
+        input_files=[model],
+        telemetry=TELEMETRY,
+        kept_by_overwrite=(
+            "embeddings of the same model and audio are used again; in another directory with "
+            f"{option('--reuse-embeddings')} OUT"
+        ),
+    )

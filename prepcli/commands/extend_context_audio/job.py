@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from prepcli.commands.extend_context_audio.bundle import BEST_NAME, REUSED, Bundle, VoiceSelection
 from prepcli.commands.extend_context_audio.bundle_lines import histogram_of_all, histograms, kept_at
@@ -24,15 +24,12 @@ from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import InputChangedError, option, same_command
 from prepcli.formats.names import normal_path
-from prepcli.interface.calls import current_call
-from prepcli.interface.options import shown_defaults
 from prepcli.interface.plotting import new_figure
-from prepcli.jobs.embedding import BATCHES, COMPUTED, PADDED, SpeakerJob
+from prepcli.jobs.embedding import BATCHES, COMPUTED, PADDED, SpeakerOnDevice
 from prepcli.jobs.merging import index_of, write_merged
 from prepcli.jobs.model_job import WAITED, WALL, Begin, Tick
 from prepcli.jobs.prefetch import DecodingPool
 from prepcli.jobs.record_job import RecordContents, RecordUnit, units_of
-from prepcli.jobs.records import extended_name
 from prepcli.jobs.source import RecordSource
 from prepcli.manifest.parts import KeyFunction
 from prepcli.manifest.speakers import notes_on_speakers
@@ -45,94 +42,56 @@ BATCH_SECONDS = {"cpu": 120.0, "cuda": 600.0}
 kernels takes as long as running them."""
 
 
+TELEMETRY = ("hours_embedded", "real_time_factor", "padding", "mean_batch_seconds", "waited_for_audio")
+"""The facts of a report that are figures about the run."""
+
+
 @dataclass(frozen=True, slots=True)
 class ContextContents(RecordContents):
-    """The records, their division into bundles of voices, and the store of kept embeddings."""
+    """The records, and their division into bundles of voices."""
 
     layout: ContextLayout
-    store: EmbeddingStore
-    root: Path
-    """The workspace, which contains the store of embeddings."""
 
 
 ContextPlan = Plan[RecordUnit, ContextContents]
 
 
-class ContextJob(SpeakerJob[ContextContents]):
-    """Writes one manifest of the records of all manifests, with contexts. A unit is a bundle of whole voices."""
+class ContextsOnDevice(SpeakerOnDevice[ContextContents]):
+    """A speaker model on a device, and the embeddings that are kept of it."""
 
-    command: ClassVar[str] = "extend-context-audio"
-    telemetry = ("hours_embedded", "real_time_factor", "padding", "mean_batch_seconds", "waited_for_audio")
     results_to_host = False
 
     def __init__(
         self,
-        source: RecordSource,
+        device: str,
         speaker_model: str,
-        group_by: str,
+        known_as: str,
         selection: VoiceSelection,
-        *,
         batch_duration: float | None = None,
-        reuse_embeddings: Path | None = None,
-        device: str = "cpu",
-        num_workers: int = 1,
+        reused: Path | None = None,
     ) -> None:
-        """The arguments are as in the command.
+        """The arguments are as in the command; `known_as`: the identity of the model; `reused`: `reuse_embeddings`."""
+        super().__init__(device, speaker_model, batch_duration or BATCH_SECONDS[device.partition(":")[0]])
+        self._known_as, self._selection, self._reused = known_as, selection, reused
+        self._store: EmbeddingStore
+        self._root: Path
 
-        Raises:
-            UsageError: `group_by` is invalid, there is no such model, or the name of the output is too long.
-        """
-        group_key(group_by)
-        super().__init__(source.manifests, current_call().options, speaker_model, device, num_workers)
-        self.defaults = shown_defaults(type(self.options))
-        self._group_by, self._selection, self._reused = group_by, selection, reuse_embeddings
-        self.batch_duration = batch_duration or BATCH_SECONDS["cpu" if device == "cpu" else "cuda"]
-        self.kept_by_overwrite = (
-            "embeddings of the same model and audio are used again; in another directory with "
-            f"{option('--reuse-embeddings')} OUT"
-        )
-        suffix = f"_withContextAudioMinDur{selection.min_duration}MinSSIM{selection.min_similarity}.json"
-        self._file_name = extended_name(source.manifests, suffix)
-        self._planned: ContextPlan | None = None
+    def planned(self, plan: ContextPlan, workspace: Workspace) -> None:
+        """Find the kept embeddings; raises `UsageError` if those that the user has named cannot be used."""
+        bases = plan.contents.records.base_dirs
+        self._store = EmbeddingStore(self._known_as, self.device, bases, self._reused)
+        self._root = workspace.root
 
-    @property
-    def file_name(self) -> str:
-        """The name of the extended manifest."""
-        return self._file_name
-
-    def plan(self, workspace: Workspace) -> ContextPlan:
-        """Index the manifests and pack their voices into bundles."""
-        keys: dict[str, KeyFunction] = {"path": normal_path, "group": group_key(self._group_by)}
-        records = self.read(workspace, keys)
-
-        def make(scratch: Scratch) -> Values:
-            return values_of(plan_bundles(records.index, self.audio_base_dir, scratch))
-
-        layout = ContextLayout(**self.layout(records, make))
-        units = units_of("bundle", layout.bounds.tolist(), layout.seconds.tolist(), make=RecordUnit)
-        note = (
-            f"{layout.num_groups:,} voices with two utterances or more "
-            f"({option('--group-by', self._group_by)}), the one with most audio "
-            f"{format_seconds(layout.largest_group)}"
-        )
-        store = EmbeddingStore(self.model_identity, self.device, records.base_dirs, self._reused)
-        contents = ContextContents(records, layout, store, workspace.root, order=layout.order, left_out=layout.left_out)
-        notes = [note, *notes_on_speaker_model(self.speaker_model)]
-        notes += notes_on_speakers(record for _, record in records.sample())
-        self._planned = records.plan(units, contents, layout.left_out, notes)
-        return self._planned
-
-    def load_model(self) -> SpeakerEncoder:
+    def load(self, plan: ContextPlan) -> SpeakerEncoder:
         """Load the speaker model; if the embeddings of all records are kept, return a `NothingToEmbedEncoder`."""
-        plan = self._planned
-        if plan is not None and all(self._kept(plan.contents, unit).is_kept.all() for unit in plan.units):
+        if all(self._kept(plan.contents, unit).is_kept.all() for unit in plan.units):
             return NothingToEmbedEncoder()
-        return super().load_model()
+        return super().load(plan)
 
     def _kept(self, contents: ContextContents, unit: RecordUnit) -> KeptEmbeddings:
-        records, layout = contents.records, contents.layout
-        keys = keys_of(records, layout.order[unit.lo : unit.hi], layout.files)
-        return contents.store.find(contents.root, unit.id, keys)
+        layout = contents.layout
+        keys = keys_of(contents.records, layout.order[unit.lo : unit.hi], layout.files)
+        return self._store.find(self._root, unit.id, keys)
 
     def read_ahead(self, contents: ContextContents, unit: RecordUnit, workers: DecodingPool[int]) -> Begin:
         """Return the function that begins the unit; nothing is read ahead."""
@@ -147,27 +106,55 @@ class ContextJob(SpeakerJob[ContextContents]):
 
         return begin
 
-    def finish(self, plan: ContextPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Merge the units' lines in the order of the input; returns the path of the manifest, and statistics."""
-        out = writer.workspace.out
-        write_merged(self.file_name, markers, writer)
-        counts = totals(markers)
-        wall = counts[WALL]
-        embedded = counts[COMPUTED] - counts[PADDED]
-        best = [writer.part(BEST_NAME.format(marker.unit)) for marker in markers]
-        return {
-            "manifest": out / self.file_name,
-            **plan.contents.records.merged_details(out),
-            "kept_by_min_ssim": kept_at(best, self._selection.min_similarity),
-            "embeddings_reused": f"{counts[REUSED]:,.0f} of {sum(unit.num_records for unit in plan.units):,}",
-            "hours_embedded": round(embedded / 3600, 4),
-            "real_time_factor": round(embedded / wall, 1) if wall else 0.0,
-            "padding": round(counts[PADDED] / max(counts[COMPUTED], 1e-9), 4),
-            "mean_batch_seconds": round(counts[COMPUTED] / max(counts[BATCHES], 1), 1),
-            "waited_for_audio": round(counts[WAITED] / wall, 3) if wall else 0.0,
-            **histograms(index_of(marker, writer) for marker in markers),
-            "similarity_histogram_of_all": histogram_of_all(best),
-        }
+
+def plan_contexts(source: RecordSource, workspace: Workspace, group_by: str, speaker_model: str) -> ContextPlan:
+    """Index the manifests and pack their voices into bundles, the units.
+
+    Raises:
+        UsageError: `group_by` is invalid, or the records cannot be read.
+    """
+    keys: dict[str, KeyFunction] = {"path": normal_path, "group": group_key(group_by)}
+    records = source.read(workspace, keys)
+
+    def make(scratch: Scratch) -> Values:
+        return values_of(plan_bundles(records.index, source.audio_base_dir, scratch))
+
+    layout = ContextLayout(**source.layout(records, make))
+    units = units_of("bundle", layout.bounds.tolist(), layout.seconds.tolist(), make=RecordUnit)
+    note = (
+        f"{layout.num_groups:,} voices with two utterances or more "
+        f"({option('--group-by', group_by)}), the one with most audio "
+        f"{format_seconds(layout.largest_group)}"
+    )
+    contents = ContextContents(records, layout, order=layout.order, left_out=layout.left_out)
+    notes = [note, *notes_on_speaker_model(speaker_model)]
+    notes += notes_on_speakers(record for _, record in records.sample())
+    return records.plan(units, contents, layout.left_out, notes)
+
+
+def join_contexts(
+    file_name: str, plan: ContextPlan, markers: Sequence[Marker], writer: UnitWriter, min_similarity: float
+) -> dict[str, Any]:
+    """Merge the units' lines in the order of the input; returns the path of the manifest, and statistics."""
+    out = writer.workspace.out
+    write_merged(file_name, markers, writer)
+    counts = totals(markers)
+    wall = counts[WALL]
+    embedded = counts[COMPUTED] - counts[PADDED]
+    best = [writer.part(BEST_NAME.format(marker.unit)) for marker in markers]
+    return {
+        "manifest": out / file_name,
+        **plan.contents.records.merged_details(out),
+        "kept_by_min_ssim": kept_at(best, min_similarity),
+        "embeddings_reused": f"{counts[REUSED]:,.0f} of {sum(unit.num_records for unit in plan.units):,}",
+        "hours_embedded": round(embedded / 3600, 4),
+        "real_time_factor": round(embedded / wall, 1) if wall else 0.0,
+        "padding": round(counts[PADDED] / max(counts[COMPUTED], 1e-9), 4),
+        "mean_batch_seconds": round(counts[COMPUTED] / max(counts[BATCHES], 1), 1),
+        "waited_for_audio": round(counts[WAITED] / wall, 3) if wall else 0.0,
+        **histograms(index_of(marker, writer) for marker in markers),
+        "similarity_histogram_of_all": histogram_of_all(best),
+    }
 
 
 def plot_contexts(report: Report, path: Path, selection: VoiceSelection) -> None:

@@ -95,8 +95,6 @@ def find_duplicates(
         >>> [(one["by"], one["groups"]) for one in report.details["found"]]
         [('text', 6), ('speaker', 1)]
     """
-    from functools import partial
-
     import msgspec
     import numpy as np
 
@@ -116,19 +114,13 @@ def find_duplicates(
     source = RecordSource(first, output, *others)
     check_manifest_name(output.path, "find-duplicates", "duplicates.jsonl")
     if speaker_model is not None:
-        from prepcli.commands.find_duplicates.same_voice import SameVoiceJob
-        from prepcli.models.ranks import run_on_devices
+        from prepcli.commands.find_duplicates.same_voice import find_same_voices
+        from prepcli.models.speakers import check_speaker_model
 
-        make_job = partial(
-            SameVoiceJob,
-            source,
-            output.path,
-            str(speaker_model),
-            least=min_voice_similarity,
-            between=between,
-            num_workers=output.engine.num_workers,
+        check_speaker_model(str(speaker_model))
+        report = find_same_voices(
+            source, output, devices, str(speaker_model), least=min_voice_similarity, between=between
         )
-        report = run_on_devices(make_job, devices, output.workspace, output.engine)
         return msgspec.convert(report, DuplicatesReport, from_attributes=True)
     reads_audio = not {AUDIO, NEAR_AUDIO}.isdisjoint(kinds)
 

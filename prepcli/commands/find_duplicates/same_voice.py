@@ -8,22 +8,22 @@ number of speakers, not with the hours.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.commands.find_duplicates.groups import GroupWriter, Sets, equal_keys, with_several
 from prepcli.engine.publishing.publish import Marker, UnitWriter
+from prepcli.engine.run.function import OutputFile
+from prepcli.engine.run.report import Report
 from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import UsageError
 from prepcli.formats.names import normal_path
-from prepcli.interface.calls import current_call
-from prepcli.jobs.embedding import EmbeddingWork, SpeakerJob
-from prepcli.jobs.model_job import Begin
+from prepcli.jobs.embedding import EmbeddingWork, SpeakerOnDevice
+from prepcli.jobs.model_job import Begin, run_with_model
 from prepcli.jobs.prefetch import DecodingPool
 from prepcli.jobs.record_job import RecordContents, RecordUnit, each_record, units_of
 from prepcli.jobs.records import Records, hash_segments
@@ -32,8 +32,8 @@ from prepcli.manifest.columns import key_bytes
 from prepcli.manifest.parts import FieldKey, KeyFunction
 from prepcli.manifest.speakers import speaker_of
 from prepcli.models.protocols import SpeakerEncoder
-from prepcli.models.speakers import notes_on_speaker_model
-from prepcli.planning.arrays import Scratch, Values
+from prepcli.models.speakers import identity, notes_on_speaker_model
+from prepcli.planning.arrays import Values
 from prepcli.planning.split import Indices
 
 MAX_UTTERANCES = 20
@@ -45,6 +45,7 @@ _UNIT_UTTERANCES, _NUM_UNITS = 500, 16
 """A unit embeds about `_UNIT_UTTERANCES` utterances; fewer if the input would have fewer than `_NUM_UNITS` units."""
 _NAME = "parts/{}.voices"
 _PAIRS_SHOWN = 20
+_BATCH_SECONDS = 120.0
 _VALUES_AT_ONCE = 1 << 24
 _ROUNDING = 1e-4
 """An upper bound for the rounding error of a similarity in float32."""
@@ -68,87 +69,76 @@ class VoiceContents(RecordContents):
 VoicePlan = Plan[RecordUnit, VoiceContents]
 
 
-class SameVoiceJob(SpeakerJob[VoiceContents]):
-    """Writes one file. A unit computes the mean embeddings (voices) of its speakers; they are compared at the end."""
-
-    command: ClassVar[str] = "find-duplicates"
-    telemetry = ("between", "num_same_voice", "without_voice")
-    batch_duration = 120.0
-
-    def __init__(
-        self,
-        source: RecordSource,
-        out: Path,
-        speaker_model: str,
-        *,
-        least: float,
-        between: bool,
-        device: str = "cpu",
-        num_workers: int = 1,
-    ) -> None:
-        """Voices are the same if their similarity is `least` or more; `between` as in the command.
-
-        Raises:
-            UsageError: the speaker model cannot be used.
-        """
-        super().__init__(source.manifests, current_call().options, speaker_model, device, num_workers)
-        self._out, self._least, self._between = out, least, between
-        self._input_of = source.input_of
-
-    def plan(self, workspace: Workspace) -> VoicePlan:
-        """Index the manifests, draw utterances of each speaker, and put whole speakers into units."""
-        keys: dict[str, KeyFunction] = {"path": normal_path, "speaker": FieldKey("speaker", str, is_optional=True)}
-        records = self.read(workspace, keys)
-
-        def make(scratch: Scratch) -> Values:
-            return _drawn(records)
-
-        values = dict(self.layout(records, make))
-        if not len(values["first_of"]):
-            raise UsageError(f"no record of {', '.join(self.manifests)} has the field speaker")
-        bounds, seconds = values.pop("bounds"), values.pop("seconds")
-        units = units_of("speakers", bounds.tolist(), seconds.tolist(), make=RecordUnit)
-        contents = VoiceContents(records, **values)
-        return records.plan(units, contents, notes=notes_on_speaker_model(self.speaker_model))
-
-    def settings(self, plan: VoicePlan) -> dict[str, Any]:
-        """The options, the identity of the model, and the number of the input to which each manifest belongs."""
-        return super().settings(plan) | {"inputs": self._input_of}
-
+class _VoicesOnDevice(SpeakerOnDevice[VoiceContents]):
     def read_ahead(self, contents: VoiceContents, unit: RecordUnit, workers: DecodingPool[int]) -> Begin:
         """Return a function that begins the unit; nothing is read ahead."""
         return lambda tick: _Voices(contents, unit, self.model, self.max_batch_samples)
 
-    def finish(self, plan: VoicePlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
+
+def find_same_voices(
+    source: RecordSource, output: OutputFile, devices: str, speaker_model: str, *, least: float, between: bool
+) -> Report:
+    """Write one file. A unit computes the mean embeddings (voices) of its speakers; they are compared at the end.
+
+    Voices are the same if their similarity is `least` or more; `between` as in the command.
+
+    Raises:
+        UsageError: the speaker model cannot be used, or no record has a speaker.
+    """
+
+    def plan(workspace: Workspace) -> VoicePlan:
+        """Index the manifests, draw utterances of each speaker, and put whole speakers into units."""
+        keys: dict[str, KeyFunction] = {"path": normal_path, "speaker": FieldKey("speaker", str, is_optional=True)}
+        records = source.read(workspace, keys)
+        values = dict(source.layout(records, lambda scratch: _drawn(records)))
+        if not len(values["first_of"]):
+            raise UsageError(f"no record of {', '.join(source.manifests)} has the field speaker")
+        bounds, seconds = values.pop("bounds"), values.pop("seconds")
+        units = units_of("speakers", bounds.tolist(), seconds.tolist(), make=RecordUnit)
+        return records.plan(units, VoiceContents(records, **values), notes=notes_on_speaker_model(speaker_model))
+
+    def finish(made: VoicePlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Compare the voices, and write the records of speakers with the same name or voice."""
-        contents = plan.contents
+        contents = made.contents
         parts = [np.fromfile(writer.part(_NAME.format(marker.unit)), "<f8") for marker in markers]
         count = len(contents.first_of)
         voices = np.concatenate([np.empty(0), *parts]).reshape(count, -1 if count else 0)
-        pairs, similarities = similar_pairs(voices, self._least)
+        pairs, similarities = similar_pairs(voices, least)
         sets = Sets(count)
-        is_same = similarities >= self._least
+        is_same = similarities >= least
         for one, other in pairs[is_same].tolist():
             sets.join(one, other)
         keys = np.zeros((len(contents.speaker_of), 2), np.uint64)
         named = contents.speaker_of >= 0
         keys[named, 0] = sets.labels()[contents.speaker_of[named]] + 1
-        groups = GroupWriter(writer.open(self._out.name), contents.records, self._input_of)
+        groups = GroupWriter(writer.open(output.name), contents.records, source.input_of)
         # A name alone, in one input, makes no group.
-        value_of = groups.input_of if self._between else groups.input_of * (count + 1) + contents.speaker_of + 1
+        value_of = groups.input_of if between else groups.input_of * (count + 1) + contents.speaker_of + 1
         numbers, group_of = with_several(*equal_keys(keys), value_of)
         groups.write("speaker", numbers, group_of)
         shown: dict[str, list[dict[str, Any]]] = {"same_voice": [], "other_voice": []}
         for at in _most_similar(similarities).tolist():
-            names = [self._name_of(contents, one) for one in pairs[at].tolist()]
+            names = [_name_of(contents, one) for one in pairs[at].tolist()]
             pair = {"speakers": names, "similarity": round(float(similarities[at]), 4)}
             shown["same_voice" if is_same[at] else "other_voice"].append(pair)
         without = int(np.isnan(voices).any(axis=1).sum()) if count else 0
         found = {"found": groups.rows, **shown, "num_same_voice": int(is_same.sum()), "without_voice": without}
-        return {"duplicates": self._out, "between": self._between, **found}
+        return {"duplicates": output.path, "between": between, **found}
 
-    def _name_of(self, contents: VoiceContents, speaker: int) -> str:
-        return speaker_of(contents.records.record(int(contents.first_of[speaker]))) or ""
+    return run_with_model(
+        output,
+        devices,
+        lambda device: _VoicesOnDevice(device, speaker_model, _BATCH_SECONDS),
+        plan,
+        finish,
+        settings=source.settings | {"--speaker-model": identity(speaker_model), "inputs": source.input_of},
+        input_files=[speaker_model],
+        telemetry=("between", "num_same_voice", "without_voice"),
+    )
+
+
+def _name_of(contents: VoiceContents, speaker: int) -> str:
+    return speaker_of(contents.records.record(int(contents.first_of[speaker]))) or ""
 
 
 def _drawn(records: Records) -> Values:

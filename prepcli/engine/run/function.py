@@ -35,8 +35,14 @@ class Output:
     path: AnyPath
     workspace: Workspace
 
-    def __init__(self, out: PathText, *patterns: str, inside: str = "") -> None:
-        """Read the options of the run; `inside` is the folder of its state, inside that of the run that made `out`.
+    def __init__(self, out: PathText, *patterns: str, inside: str = "", others: Sequence[AnyPath] = ()) -> None:
+        """Read the options of the run.
+
+        Args:
+            out: the output.
+            patterns: see the class.
+            inside: the folder of the state, inside that of the run that made `out`; empty: the folder of that run.
+            others: further paths for which `--work-dir` matters.
 
         Raises:
             UsageError: the options of the run contradict each other, or the environment of the launcher.
@@ -44,13 +50,13 @@ class Output:
         asked = current_call().options
         self.engine: RunOptions = run_options(asked)
         self.patterns: Sequence[str] = patterns
-        self._open(str(out), getattr(asked, "work_dir", None), inside)
+        self._open(str(out), getattr(asked, "work_dir", None), inside, others)
 
-    def _open(self, out: str, work_dir: Path | None, inside: str) -> None:
+    def _open(self, out: str, work_dir: Path | None, inside: str, others: Sequence[AnyPath]) -> None:
         self.path = path_of(out)
         root = work_folder(self.path, work_dir) / inside if inside else None
         self.workspace = Workspace(self.path, root, work_dir=work_dir)
-        note_unused(work_dir, self.path)
+        note_unused(work_dir, self.path, *others)
 
 
 class OutputFile(Output):
@@ -63,7 +69,7 @@ class OutputFile(Output):
         """The name of the file."""
         return self.path.name
 
-    def _open(self, out: str, work_dir: Path | None, inside: str) -> None:
+    def _open(self, out: str, work_dir: Path | None, inside: str, others: Sequence[AnyPath]) -> None:
         self.path = real_file(Path(out))
         self.workspace = FileWorkspace(self.path)
         self.patterns = (glob.escape(self.name),)
@@ -99,6 +105,7 @@ class Hooks(TypedDict, total=False):
         rejects_in_order: see `prepcli.engine.run.job.Job`.
         telemetry: names of details that are figures about the run.
         adding: how to add the input to an output of another input, in words for a message; empty if impossible.
+        kept_by_overwrite: the results that `--overwrite` keeps, in words for a message; empty if it keeps none.
     """
 
     reads_audio_files: bool
@@ -110,6 +117,7 @@ class Hooks(TypedDict, total=False):
     rejects_in_order: bool
     telemetry: Collection[str]
     adding: str
+    kept_by_overwrite: str
 
 
 class FunctionJob(UnitJob[UnitT, Contents]):
@@ -131,6 +139,7 @@ class FunctionJob(UnitJob[UnitT, Contents]):
         self.rejects_in_order = hooks.get("rejects_in_order", False)
         self.telemetry = hooks.get("telemetry", ())
         self.adding = hooks.get("adding", "")
+        self.kept_by_overwrite = hooks.get("kept_by_overwrite", "")
 
     @property
     def command(self) -> str:
@@ -153,7 +162,7 @@ class FunctionJob(UnitJob[UnitT, Contents]):
     def files_of_records(self, plan: Plan[UnitT, Contents]) -> Iterable[str | AnyPath]:
         return self._hooks.get("files_of_records", _nothing)(plan)
 
-    def prepare(self) -> None:
+    def prepare(self, plan: Plan[UnitT, Contents]) -> None:
         self._hooks.get("prepare", _nothing)()
 
     def check_done(self, done: Sequence[UnitT], workspace: Workspace) -> None:

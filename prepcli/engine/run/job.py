@@ -122,7 +122,7 @@ class Job(ABC, Generic[UnitT, Contents]):
         """The lines (`prepcli.engine.publishing.rejects.reject_line`) of the rejects of the plan, in input order."""
         return plan.reject_lines()
 
-    def prepare(self) -> None:
+    def prepare(self, plan: Plan[UnitT, Contents]) -> None:
         """Prepare for the units, for example load the model. This shows problems that no check of the options can find.
 
         Called if there is work: first before anything is written, and again before units are done. Only the first call

@@ -104,7 +104,7 @@ def do_share(run: "FolderRun", units: Sequence[Unit], progress: ShareProgress) -
 
     def execute(some: Sequence[Unit]) -> None:
         execution = run.execution_of(workspace, run.digest, options.num_workers, progress.counter, tick)
-        job.prepare()
+        job.prepare(plan)
         attempts = survive_crashes(workspace, some, lambda left: job.execute(plan, left, execution), job.shared_notes)
         with lookout.watching(some), contextlib.closing(attempts) as done:
             try:

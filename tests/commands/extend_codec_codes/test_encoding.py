@@ -5,24 +5,24 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from prepcli.commands.extend_codec_codes import encoding
+from prepcli.commands.extend_codec_codes.command import extend_codec_codes
 from prepcli.commands.extend_codec_codes.encoding import BatchShape, encode_rows, move_rows
-from prepcli.commands.extend_codec_codes.job import CodesJob, codes_workspace
-from prepcli.commands.extend_codec_codes.settings import CodecSettings
+from prepcli.commands.extend_codec_codes.on_device import CodecOnDevice
 from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.report import Report
-from prepcli.engine.run.run import run_job
 from prepcli.models import devices
 from prepcli.models.nemo_codec import Rows, convolve
 from prepcli.models.protocols import Precision
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
 from tests.support.audio_files import write_audio
 from tests.support.codes_sets import read_codes
+from tests.support.engine_options import call_with, codes_workspace
 from tests.support.lazy import lazy
 from tests.support.shar_sets import make
 from tests.support.toy_codec import ToyCodec, use_toy_codec
@@ -86,9 +86,14 @@ def extend(
     **run: bool,
 ) -> Report:
     use_toy_codec(monkeypatch.setattr, lambda _: codec)
-    options = CodecSettings("toy", "toy", batch_duration=batch_duration, precision=precision)  # type: ignore[arg-type]
-    job = CodesJob(shar, options, num_workers=1)
-    return run_job(job, codes_workspace(out, "toy"), RunOptions(num_workers=1, **run))  # type: ignore[arg-type]
+    engine = RunOptions(num_workers=1, **run)  # type: ignore[arg-type]
+    options: dict[str, Any] = {
+        "output_dir": out,
+        "batch_duration": batch_duration,
+        "precision": precision,
+        "devices": "cpu",
+    }
+    return call_with(engine, extend_codec_codes, shar, "toy", codec_name="toy", **options)
 
 
 def different_codes(one: Path, other: Path) -> tuple[int, int]:
@@ -109,7 +114,7 @@ def test_mixed_batches_give_each_segment_its_own_codes(
     shar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone = extend(shar, tmp_path / "alone", ToyCodec(), monkeypatch)
-    monkeypatch.setattr(CodesJob, "is_on_gpu", True)
+    monkeypatch.setattr(CodecOnDevice, "is_on_gpu", True)
     monkeypatch.setattr(encoding, "ROWS_COMPARED", 2)
     codec = MixingCodec()
     mixed = extend(shar, tmp_path / "mixed", codec, monkeypatch, "bf16")
@@ -133,7 +138,7 @@ def test_a_batch_that_does_not_fit_is_divided_and_loses_nothing(
     shar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     extend(shar, tmp_path / "alone", ToyCodec(), monkeypatch)
-    monkeypatch.setattr(CodesJob, "is_on_gpu", True)
+    monkeypatch.setattr(CodecOnDevice, "is_on_gpu", True)
     codec = MixingCodec(max_samples=8 * 16000)
     report = extend(shar, tmp_path / "out", codec, monkeypatch)
     assert (report.records_out, report.rejects_by_reason) == (19, {"out_of_memory": 1})
@@ -155,7 +160,7 @@ def test_a_row_that_no_kernel_can_address_is_a_reject_before_it_is_decoded(
     shar: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A layer with so many channels that 25 s of audio have 2^31 values; batches keep below it, too."""
-    monkeypatch.setattr(CodesJob, "is_on_gpu", True)
+    monkeypatch.setattr(CodecOnDevice, "is_on_gpu", True)
     codec = MixingCodec()
     codec.values_per_sample = 2**31 / (25 * 16000)
     report = extend(shar, tmp_path / "out", codec, monkeypatch, batch_duration=60.0)
@@ -167,7 +172,7 @@ def test_a_row_that_no_kernel_can_address_is_a_reject_before_it_is_decoded(
     assert "--devices cpu --retry-rejects" in detail
     assert all(rows * length <= 25 * 16000 for rows, length in codec.shapes)
     assert max(rows * length for rows, length in codec.shapes) > 20 * 16000
-    monkeypatch.setattr(CodesJob, "is_on_gpu", False)
+    monkeypatch.setattr(CodecOnDevice, "is_on_gpu", False)
     again = extend(shar, tmp_path / "out", ToyCodec(), monkeypatch, batch_duration=60.0, retry_rejects=True)
     assert (again.records_out, again.rejects) == (20, 0)
 
@@ -177,7 +182,7 @@ def test_a_row_that_is_longer_than_a_batch_is_encoded_in_windows(
 ) -> None:
     """No kernel, and no memory, then limits how long a record may be."""
     extend(shar, tmp_path / "alone", ToyCodec(), monkeypatch)
-    monkeypatch.setattr(CodesJob, "is_on_gpu", True)
+    monkeypatch.setattr(CodecOnDevice, "is_on_gpu", True)
     codec = MixingCodec(max_samples=6 * 16000)
     codec.values_per_sample = 2**31 / (25 * 16000)
     codec.reach = 80  # type: ignore[attr-defined]

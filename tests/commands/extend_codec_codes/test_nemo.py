@@ -12,10 +12,7 @@ import pytest
 import soundfile
 
 from prepcli.audio.resample import resample
-from prepcli.commands.extend_codec_codes.job import CodesJob, codes_workspace
-from prepcli.commands.extend_codec_codes.settings import CodecSettings
-from prepcli.engine.run.job import RunOptions
-from prepcli.engine.run.run import run_job
+from prepcli.commands.extend_codec_codes.command import extend_codec_codes
 from prepcli.errors import UsageError
 from prepcli.models.codecs import load_codec
 from prepcli.models.nemo_codec import NemoCodec
@@ -156,8 +153,7 @@ def check_a_file_that_is_cut_off_stops_before_anything_is_written(
     torn = tmp_path / "torn.nemo"
     torn.write_bytes(codec_model.read_bytes()[:-60_000])
     out = tmp_path / "out"
-    job = CodesJob(shar, CodecSettings(str(torn), "torn"))
     with warnings.catch_warnings(), pytest.raises(UsageError, match=r"--codec-model .*torn.nemo cannot be loaded: "):
         warnings.simplefilter("ignore")
-        run_job(job, codes_workspace(out, "torn"), RunOptions())
+        extend_codec_codes(shar, torn, output_dir=out, devices="cpu")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["torn.nemo"]

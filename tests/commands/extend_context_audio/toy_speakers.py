@@ -42,7 +42,7 @@ def use_toy_encoder(monkeypatch: pytest.MonkeyPatch, identity: str = "toy") -> T
     """Let `--speaker-model` always be a toy, which is returned."""
     pytest.importorskip("torchaudio")
     encoder = ToyEncoder()
-    monkeypatch.setattr("prepcli.jobs.embedding.check_speaker_model", lambda name: None)
-    monkeypatch.setattr("prepcli.jobs.embedding.identity", lambda name: f"{identity} {name}")
+    monkeypatch.setattr("prepcli.models.speakers.check_speaker_model", lambda name: None)
+    monkeypatch.setattr("prepcli.models.speakers.identity", lambda name: f"{identity} {name}")
     monkeypatch.setattr("prepcli.jobs.embedding.load_speaker_encoder", lambda name: encoder)
     return encoder

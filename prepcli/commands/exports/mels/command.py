@@ -91,6 +91,7 @@ def manifest_to_mels(
     from prepcli.commands.exports.records import plan_export
     from prepcli.engine.run.function import FunctionJob, Output, run
     from prepcli.jobs.inputs.named import refuse_containers
+    from prepcli.jobs.model_job import ModelJob
     from prepcli.jobs.source import RecordSource
     from prepcli.models.ranks import run_on_devices
 
@@ -121,10 +122,9 @@ def manifest_to_mels(
         return join_lists(stems, markers, writer, sampling_rate)
 
     def job(device: str) -> "AnyJob":
-        functions = output, plan, write, finish, source.settings
         if device == "cpu":
-            return FunctionJob(*functions, prepare=spectrogram)
-        return MelsOnDevice(device, output.engine.num_workers, rules, spectrogram, *functions)
+            return FunctionJob(output, plan, write, finish, source.settings, prepare=spectrogram)
+        return ModelJob(MelsOnDevice(device, rules, spectrogram), output, plan, finish, source.settings)
 
     if lists_only:
         refuse_containers(source.manifests, "--lists-only")

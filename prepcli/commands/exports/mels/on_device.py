@@ -3,16 +3,16 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from prepcli.commands.exports.mels.clips import ClipRules, ClipWriter, Samples, find_clip, read_clip
 from prepcli.commands.exports.mels.spectrogram import MelSpectrogram
 from prepcli.commands.exports.records import ExportContents
 from prepcli.engine.publishing.publish import UnitWriter
-from prepcli.engine.run.function import FunctionJob
 from prepcli.engine.run.unit import Advance
+from prepcli.engine.state.plan import Plan
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.jobs.model_job import Begin, ModelJob, Take, UnitWork
+from prepcli.jobs.model_job import Begin, OnDevice, Take, UnitWork
 from prepcli.jobs.prefetch import Batch, Decoded, DecodingPool
 from prepcli.jobs.record_job import RecordUnit, each_record
 from prepcli.models.devices import to_device
@@ -48,9 +48,9 @@ class ClipDecoder:
 class _Clips(UnitWork[int, "dict[int, Tensor | RecordRejected]"]):
     """The clips of a unit, in batches."""
 
-    def __init__(self, job: "MelsOnDevice", contents: ExportContents, unit: RecordUnit) -> None:
-        self._contents, self._unit, self._rules = contents, unit, job.rules
-        self._spectrogram, self._max_samples = job.model, job.max_batch_samples
+    def __init__(self, on_device: "MelsOnDevice", contents: ExportContents, unit: RecordUnit) -> None:
+        self._contents, self._unit, self._rules = contents, unit, on_device.rules
+        self._spectrogram, self._max_samples = on_device.model, on_device.max_batch_samples
         self._durations = contents.records.index.duration
         self._batches = list(self._plan_batches())
         self._mels: dict[int, Tensor | RecordRejected] = {}
@@ -126,18 +126,15 @@ def _to_device(device: str, *tensors: "Tensor") -> "tuple[Tensor, ...]":
     return tuple(to_device(tensor, device) for tensor in tensors)
 
 
-class MelsOnDevice(ModelJob[RecordUnit, ExportContents, MelSpectrogram], FunctionJob[RecordUnit, ExportContents]):
-    """Turns manifests into mels on the device of this rank."""
+class MelsOnDevice(OnDevice[RecordUnit, ExportContents, MelSpectrogram]):
+    """The spectrogram on a device."""
 
-    def __init__(
-        self, device: str, num_workers: int, rules: ClipRules, spectrogram: Callable[[], MelSpectrogram], *more: Any
-    ) -> None:
-        """`spectrogram` makes the object that computes mels; `more`: the functions of the job on the CPU."""
-        FunctionJob.__init__(self, *more)
-        ModelJob.__init__(self, device, num_workers)
+    def __init__(self, device: str, rules: ClipRules, spectrogram: Callable[[], MelSpectrogram]) -> None:
+        """`spectrogram` makes the object that computes mels."""
+        super().__init__(device)
         self.rules, self._spectrogram = rules, spectrogram
 
-    def load_model(self) -> MelSpectrogram:
+    def load(self, plan: Plan[RecordUnit, ExportContents]) -> MelSpectrogram:
         """The object that computes mels."""
         return self._spectrogram()
 

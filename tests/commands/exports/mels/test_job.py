@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -14,9 +14,9 @@ from prepcli.audio.resample import resample
 from prepcli.audio.segments import whole
 from prepcli.commands.exports.mels.clips import resampled_length
 from prepcli.commands.exports.mels.command import manifest_to_mels
-from prepcli.commands.exports.mels.on_device import MelsOnDevice
 from prepcli.commands.exports.mels.spectrogram import MelForm, MelSpectrogram
 from prepcli.engine.run.run import run_job
+from prepcli.jobs.model_job import ModelJob
 from prepcli.models import ranks
 from tests.conftest import SHORT_CORPUS, copy_set, make_set, read_lines, tree, write_lines
 from tests.support.audio_files import write_audio
@@ -220,9 +220,11 @@ def test_the_job_for_devices_gives_the_same(
     records = read_lines(corpus / "train.json")
     manifest = write_lines(corpus / "with_reject.json", [records[0], missing, *records[1:]])
 
-    def on_cpu(make_job: Callable[..., MelsOnDevice], devices: str, workspace: Workspace, engine: RunOptions) -> Report:
-        job = make_job(device="cuda")
-        job.device = "cpu"
+    def on_cpu(
+        make_job: Callable[..., ModelJob[Any, Any]], devices: str, workspace: Workspace, engine: RunOptions
+    ) -> Report:
+        job: ModelJob[Any, Any] = make_job("cuda")
+        job.on_device.device = "cpu"
         return run_job(job, workspace, engine)
 
     monkeypatch.setattr(ranks, "run_on_devices", on_cpu)

@@ -17,9 +17,9 @@ import soundfile
 
 from prepcli.audio.opening import read_whole
 from prepcli.commands.extend_codec_codes import file_segments
+from prepcli.commands.extend_codec_codes.command import extend_codec_codes
 from prepcli.commands.extend_codec_codes.encoding import UnitEncoder
 from prepcli.commands.extend_codec_codes.file_segments import UsedSegment, UsedSegmentDecoder
-from prepcli.commands.extend_codec_codes.job import CodesJob, codes_workspace
 from prepcli.commands.extend_codec_codes.plan import InputShard, find_input, group_shards
 from prepcli.commands.extend_codec_codes.settings import CodecSettings
 from prepcli.commands.extend_codec_codes.shard_index import index_shard
@@ -27,7 +27,6 @@ from prepcli.commands.verify.checking import check_set
 from prepcli.engine.publishing.rejects import Budget
 from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.report import Report
-from prepcli.engine.run.run import run_job
 from prepcli.errors import InputChangedError, RecordRejected, UsageError
 from prepcli.formats.codes import codes_type
 from prepcli.jobs.prefetch import decode_batch
@@ -39,6 +38,7 @@ from prepcli.storage.input_files import FileState
 from tests.conftest import MINI_CORPUS, copy_set, read_lines, tree, write_lines
 from tests.support.audio_files import write_audio
 from tests.support.codes_sets import alone, lhotse_cuts, read_codes
+from tests.support.engine_options import call_with
 from tests.support.lazy import lazy
 from tests.support.shar_sets import FIELDS, make, members, read_cuts, rewrite_tar
 from tests.support.toy_codec import ToyCodec, use_toy_codec
@@ -79,12 +79,10 @@ def extend(monkeypatch: pytest.MonkeyPatch, codec: ToyCodec) -> Extend:
     """Runs the job in this process, with the toy codec."""
 
     def run(folder: Path, out: Path | None = None, num_workers: int = 1, **changes: Any) -> Report:
-        options = replace(OPTIONS, **changes)
         use_toy_codec(monkeypatch.setattr, lambda name: codec if name == "toy" else ToyCodec(name))
-        shaping = {f"--{name.replace('_', '-')}": value for name, value in vars(options).items()}
-        job = CodesJob(folder, options, shaping=shaping, num_workers=num_workers)
-        workspace = codes_workspace(out or folder, str(options.codec_name))
-        return run_job(job, workspace, RunOptions(num_workers=num_workers, budget=Budget(0.9)))
+        engine = RunOptions(num_workers=num_workers, budget=Budget(0.9))
+        options = {"codec_model": "toy", "codec_name": "toy"} | changes
+        return call_with(engine, extend_codec_codes, folder, output_dir=out, devices="cpu", **options)
 
     return run
 
@@ -156,9 +154,9 @@ def test_a_second_codec_beside_the_first(shar: Path, extend: Extend) -> None:
 
 def test_other_settings_or_cuts_are_refused(shar: Path, extend: Extend) -> None:
     extend(shar)
-    with pytest.raises(UsageError, match=r"--batch-duration was 120\.0, now 60\.0"):
+    with pytest.raises(UsageError, match=r"batch_duration was 120\.0, now 60\.0"):
         extend(shar, batch_duration=60.0)
-    with pytest.raises(UsageError, match="--codec-model was toy, now other"):
+    with pytest.raises(UsageError, match="codec_model was toy, now other"):
         extend(shar, codec_model="other")
     cuts = shar / "cuts/cuts.000002.jsonl.gz"
     cuts.write_bytes(gzip.compress(gzip.decompress(cuts.read_bytes()).replace(b"lang", b"tongue")))

@@ -1,7 +1,8 @@
 """extend-codec-codes for plain manifests: writes a file of codes per segment, and a manifest that names the files."""
 
+import glob
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,10 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from prepcli.commands.extend_codec_codes.codec_job import RecordCodesJob
 from prepcli.commands.extend_codec_codes.content import record_audio
 from prepcli.commands.extend_codec_codes.encoding import Codes, UnitEncoder
 from prepcli.commands.extend_codec_codes.file_segments import UsedSegment, find_segments
+from prepcli.commands.extend_codec_codes.on_device import (
+    TELEMETRY,
+    CodecOnDevice,
+    frame_shift_of_units,
+    settings_of_records,
+    statistics,
+    unchanged_files,
+)
+from prepcli.commands.extend_codec_codes.settings import CodecSettings
 from prepcli.commands.extend_codec_codes.shard_index import Found, ShardIndex
 from prepcli.commands.extend_codec_codes.uses import (
     FIELDS,
@@ -24,18 +33,22 @@ from prepcli.commands.extend_codec_codes.uses import (
     target_of,
 )
 from prepcli.engine.publishing.publish import Marker, UnitWriter
+from prepcli.engine.run.function import Output
+from prepcli.engine.run.report import Report
 from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import PrepcliError, RecordRejected, RejectReason, option
+from prepcli.formats.names import absolute_folder
 from prepcli.formats.npy import npy_bytes
 from prepcli.formats.plain_codes import CODES_PATH, FRAME_SHIFT, MANIFEST_NAME, codes_bytes
 from prepcli.formats.shar import CONTEXT, TARGET
 from prepcli.jobs.line_job import LINES_NAME
-from prepcli.jobs.model_job import Begin, Take, Tick
+from prepcli.jobs.model_job import Begin, Take, Tick, run_with_model
 from prepcli.jobs.prefetch import Batch, Decoded, DecodingPool
 from prepcli.jobs.record_job import RecordContents, RecordUnit, each_record
 from prepcli.jobs.records import Records, extended_name
+from prepcli.jobs.source import RecordSource
 from prepcli.manifest.context import in_context
 from prepcli.models.codecs import notes_on_codec_model
 from prepcli.models.running import ModelRunner
@@ -60,6 +73,7 @@ class NamedSegments:
         self, records: Records, unit: RecordUnit, workers: DecodingPool[UsedSegment], *, contexts: bool = True
     ) -> None:
         """`contexts`: whether the contexts of the records are included."""
+        self._seconds: list[float] = records.index.duration[unit.lo : unit.hi].tolist()
         self._targets: list[Use | RecordRejected | None] = []
         self._contexts: list[Use | RecordRejected | None] = []
         for number in range(unit.lo, unit.hi):
@@ -80,8 +94,8 @@ class NamedSegments:
             for at in range(0, len(each), _PROBED_AT_ONCE)
         ]
 
-    def index(self, seconds: Sequence[float], tick: Tick) -> ShardIndex:
-        """Wait for the workers, and return the segments of targets and contexts; `seconds`: the records' durations."""
+    def index(self, tick: Tick) -> ShardIndex:
+        """Wait for the workers, and return the segments of targets and contexts."""
         each = [one for future in self._futures for one in wait_for(future, tick)]
         found = dict(zip(self._keys, each, strict=True))
         targets: list[Found] = [found[one.key] if isinstance(one, Use) else one for one in self._targets]
@@ -90,7 +104,7 @@ class NamedSegments:
             segment = found[one.key] if isinstance(one, Use) else one
             is_lost = isinstance(one, Use) and isinstance(segment, RecordRejected)
             contexts.append(in_context(segment) if is_lost and isinstance(segment, RecordRejected) else segment)
-        return ShardIndex([], list(seconds), {TARGET: targets, CONTEXT: contexts}, {})
+        return ShardIndex([], self._seconds, {TARGET: targets, CONTEXT: contexts}, {})
 
 
 class RecordEncoder(UnitEncoder):
@@ -100,15 +114,21 @@ class RecordEncoder(UnitEncoder):
     """
 
     def __init__(
-        self, job: "ManifestCodesJob", contents: "ManifestContents", unit: RecordUnit, index: ShardIndex
+        self,
+        on_device: CodecOnDevice[Any, Any],
+        contents: "ManifestContents",
+        unit: RecordUnit,
+        index: ShardIndex,
+        out: str,
     ) -> None:
+        """`out`: the absolute path of the output folder."""
         self._unit = unit
-        self._record_source, self._table, self._out = contents.records, contents.table, job.folder
+        self._record_source, self._table, self._out = contents.records, contents.table, out
         here = slice(unit.lo, unit.hi)
         keys, owners = self._table.keys[:, here], self._table.owners[:, here]
         is_own = (unit.lo <= owners) & (owners < unit.hi)
         self._own = {int(key).to_bytes(8, "little") for key in np.unique(keys[is_own]).tolist()}
-        super().__init__((), [index], job, Path())
+        super().__init__((), [index], on_device, Path())
         self._checks = self._plan_checks()
 
     def _is_encoded_here(self, member: UsedSegment) -> bool:
@@ -229,71 +249,75 @@ class ManifestContents(RecordContents):
 ManifestPlan = Plan[RecordUnit, ManifestContents]
 
 
-class ManifestCodesJob(RecordCodesJob[ManifestContents]):
-    """Encodes the targets and contexts of the records of manifests. A unit is a few consecutive records."""
+def codes_of_manifests(
+    source: RecordSource, output: Output, codec: CodecSettings, shaping: Mapping[str, Any], devices: str
+) -> Report:
+    """Encode the targets and contexts of the records of manifests. A unit is a few consecutive records.
 
-    @property
-    def file_name(self) -> str:
-        """The name of the new manifest in the output folder."""
-        return extended_name(self.manifests, MANIFEST_NAME.format("", self.name))
+    The arguments and the errors are those of `prepcli.commands.extend_codec_codes.shar_codes.add_to_shar`.
+    """
+    file_name = extended_name(source.manifests, MANIFEST_NAME.format("", codec.codec_name))
+    output.patterns = (glob.escape(file_name),)
 
-    def plan(self, workspace: Workspace) -> ManifestPlan:
-        """Index the manifests, find the segments that their records use, and group consecutive records."""
-        records = self.read(workspace)
+    def plan(workspace: Workspace) -> ManifestPlan:
+        records = source.read(workspace)
         table = read_uses(records)
-        notes = [f"{table.num_segments:,} segments", *notes_on_codec_model(self.codec.codec_model)]
+        notes = [f"{table.num_segments:,} segments", *notes_on_codec_model(codec.codec_model)]
         if table.num_segments > MANY_FILES:
             notes.append(
                 f"{table.num_segments:,} files of codes: many file systems are slow with so many. Make a Shar of the "
                 "manifest first (prepcli manifest-to-shar), whose codes are a file per shard"
             )
-        units = group_records(records, table, self.codec.pool_duration)
+        units = group_records(records, table, codec.pool_duration)
         return records.plan(units, ManifestContents(records, table), notes=notes)
 
-    def read_ahead(self, contents: ManifestContents, unit: RecordUnit, workers: DecodingPool[UsedSegment]) -> Begin:
-        """Let workers probe the unit's files; returns a function that waits for the workers and begins the unit."""
+    def start(
+        on_device: CodecOnDevice[RecordUnit, ManifestContents],
+        contents: ManifestContents,
+        unit: RecordUnit,
+        workers: DecodingPool[UsedSegment],
+    ) -> Begin:
         named = NamedSegments(contents.records, unit, workers)
+        folder = absolute_folder(str(output.path))
+        return lambda tick: RecordEncoder(on_device, contents, unit, named.index(tick), folder)
 
-        def begin(tick: Tick) -> RecordEncoder:
-            seconds = contents.records.index.duration[unit.lo : unit.hi].tolist()
-            return RecordEncoder(self, contents, unit, named.index(seconds, tick))
-
-        return begin
-
-    def finish(self, plan: ManifestPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Join the lines of the units, in the order of the input; returns the path of the manifest, and statistics."""
+    def finish(made: ManifestPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         out = writer.workspace.out
-        self._check_relied(writer, markers)
-        writer.join(self.file_name, (LINES_NAME.format(marker.unit) for marker in markers))
+        _check_relied(writer, markers)
+        writer.join(file_name, (LINES_NAME.format(marker.unit) for marker in markers))
         num_files = sum(marker.num_files for marker in markers)
-        details: dict[str, Any] = {"manifest": out / self.file_name, "files_of_codes": f"{num_files:,}"}
+        details: dict[str, Any] = {"manifest": out / file_name, "files_of_codes": f"{num_files:,}"}
         details |= frame_shift_of_units(markers)
-        return details | plan.contents.records.merged_details(out) | self.statistics(markers)
+        return details | made.contents.records.merged_details(out) | statistics(markers)
 
-    def _check_relied(self, writer: UnitWriter, markers: Sequence[Marker]) -> None:
-        """Check that no manifest line names a file of codes that was not written.
-
-        Only one unit encodes a segment; other units that use it only check that it can be decoded. If the codec has too
-        little memory for the segment, the lines of the other units name codes that do not exist.
-
-        Raises:
-            PrepcliError: a line names codes that do not exist.
-        """
-        lost = [np.load(writer.part(LOST_NAME.format(marker.unit))) for marker in markers]
-        relied = [np.load(writer.part(RELIED_NAME.format(marker.unit))) for marker in markers]
-        if any(map(len, lost)) and (both := np.intersect1d(np.concatenate(lost), np.concatenate(relied))).size:
-            unit = next(marker.unit for marker, keys in zip(markers, lost, strict=True) if np.isin(keys, both).any())
-            raise PrepcliError(
-                f"{len(both):,} segments that other records use too, mostly as their context, could not be encoded: "
-                f"see {writer.part(f'rejects/{unit}.jsonl')}, take a device with more memory, and give "
-                f"{option('--retry-rejects')}, or leave these records out"
-            )
+    return run_with_model(
+        output,
+        devices,
+        lambda device: CodecOnDevice(device, codec, start),
+        plan,
+        finish,
+        settings=settings_of_records(codec, shaping, source, output.path),
+        input_files=[codec.codec_model],
+        check_done=unchanged_files(output),
+        telemetry=TELEMETRY,
+    )
 
 
-def frame_shift_of_units(markers: Sequence[Marker]) -> dict[str, float]:
-    """The seconds per frame of the codec, under the key `FRAME_SHIFT`; empty if no marker has them.
+def _check_relied(writer: UnitWriter, markers: Sequence[Marker]) -> None:
+    """Check that no manifest line names a file of codes that was not written.
 
-    They are read from the markers, because a rank loads no codec if other ranks have encoded everything.
+    Only one unit encodes a segment; other units that use it only check that it can be decoded. If the codec has too
+    little memory for the segment, the lines of the other units name codes that do not exist.
+
+    Raises:
+        PrepcliError: a line names codes that do not exist.
     """
-    found = [marker.extra[FRAME_SHIFT] for marker in markers if FRAME_SHIFT in marker.extra]
-    return {FRAME_SHIFT: found[0]} if found else {}
+    lost = [np.load(writer.part(LOST_NAME.format(marker.unit))) for marker in markers]
+    relied = [np.load(writer.part(RELIED_NAME.format(marker.unit))) for marker in markers]
+    if any(map(len, lost)) and (both := np.intersect1d(np.concatenate(lost), np.concatenate(relied))).size:
+        unit = next(marker.unit for marker, keys in zip(markers, lost, strict=True) if np.isin(keys, both).any())
+        raise PrepcliError(
+            f"{len(both):,} segments that other records use too, mostly as their context, could not be encoded: "
+            f"see {writer.part(f'rejects/{unit}.jsonl')}, take a device with more memory, and give "
+            f"{option('--retry-rejects')}, or leave these records out"
+        )

@@ -1,7 +1,8 @@
 """extend-codec-codes for trainers that read codes with their texts: tars for OmniVoice, JSON lines for Qwen3-TTS."""
 
-from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+import glob
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -10,19 +11,29 @@ from typing import Any, ClassVar, NamedTuple
 import msgspec
 
 from prepcli.audio.probe import probe
-from prepcli.commands.extend_codec_codes.codec_job import RecordCodesJob
 from prepcli.commands.extend_codec_codes.content import record_audio
 from prepcli.commands.extend_codec_codes.encoding import Codes, UnitEncoder
 from prepcli.commands.extend_codec_codes.file_segments import UsedSegment
-from prepcli.commands.extend_codec_codes.manifest_job import NamedSegments, frame_shift_of_units
+from prepcli.commands.extend_codec_codes.manifest_codes import NamedSegments
+from prepcli.commands.extend_codec_codes.on_device import (
+    TELEMETRY,
+    CodecOnDevice,
+    frame_shift_of_units,
+    settings_of_records,
+    statistics,
+    unchanged_files,
+)
 from prepcli.commands.extend_codec_codes.settings import CodecSettings
 from prepcli.commands.extend_codec_codes.shard_index import ShardIndex
 from prepcli.commands.extend_codec_codes.uses import group_records
 from prepcli.engine.publishing.publish import Marker, UnitWriter
+from prepcli.engine.run.function import Output, Settings
+from prepcli.engine.run.report import Report
 from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.formats import omnivoice, qwen3_tts
+from prepcli.formats.names import absolute_folder
 from prepcli.formats.npy import npy_bytes
 from prepcli.formats.omnivoice import CODES_NAME, LABELS_NAME, LIST_NAME, check_folder, list_line
 from prepcli.formats.plain_codes import FRAME_SHIFT
@@ -30,16 +41,17 @@ from prepcli.formats.shar import TARGET
 from prepcli.formats.tar import TarWriter
 from prepcli.jobs.ids import GIVEN_ID, ID_KEYS, RecordIds, given_id, plan_ids
 from prepcli.jobs.line_job import LINES_NAME
-from prepcli.jobs.model_job import Begin, Tick
+from prepcli.jobs.model_job import Begin, run_with_model
 from prepcli.jobs.prefetch import DecodingPool
 from prepcli.jobs.record_job import RecordContents, RecordUnit, each_record
 from prepcli.jobs.records import Records, extended_name
+from prepcli.jobs.source import RecordSource
 from prepcli.manifest.parts import FieldKey
 from prepcli.manifest.record import Record, Value
 from prepcli.models.codecs import notes_on_codec_model
 from prepcli.models.protocols import Codec
 from prepcli.planning.arrays import Scratch, Values, values_of
-from prepcli.storage.paths import NUMBER, AnyPath
+from prepcli.storage.paths import NUMBER
 
 
 class EncodedRecord(NamedTuple):
@@ -66,12 +78,12 @@ class TrainerContents(RecordContents):
 TrainerPlan = Plan[RecordUnit, TrainerContents]
 
 
-class TrainerCodesJob(RecordCodesJob[TrainerContents]):
-    """Writes the codes of targets for a trainer other than NeMo; each subclass writes the files of one trainer.
+class Trainer(ABC):
+    """A trainer other than NeMo, and the files that it reads.
 
     Attributes:
-        title: the name of the trainer.
-        num_codebooks: number of codebooks that the trainer reads.
+        title: its name.
+        num_codebooks: number of codebooks that it reads.
     """
 
     title: ClassVar[str]
@@ -87,32 +99,19 @@ class TrainerCodesJob(RecordCodesJob[TrainerContents]):
     ) -> None:
         """Write the entries of a unit; `seconds` is the total audio of the entries."""
 
-    def load_model(self) -> Codec:
-        """Load the codec; if it has more residual codebooks than the trainer reads, the first ones are used.
+    def check(self, codec: Codec, settings: CodecSettings) -> None:
+        """If the codec has more residual codebooks than the trainer reads, use the first ones.
 
         Raises:
-            UsageError: the codec cannot be loaded, or has fewer codebooks than the trainer reads, or has more
-                that are not residual.
+            UsageError: the codec has fewer codebooks than the trainer reads, or has more that are not residual.
         """
-        codec = super().load_model()
-        if self.codec.num_codebooks is None and getattr(codec, "is_residual", False):
+        if settings.num_codebooks is None and getattr(codec, "is_residual", False):
             codec.num_codebooks = min(codec.num_codebooks, self.num_codebooks)  # the further ones only refine the first
         if codec.num_codebooks != self.num_codebooks:
             raise UsageError(
                 f"{self.title} reads codes of {self.num_codebooks} codebooks, and "
-                f"{option('--codec-model', self.codec.codec_model)} gives {codec.num_codebooks}"
+                f"{option('--codec-model', settings.codec_model)} gives {codec.num_codebooks}"
             )
-        return codec
-
-    def read_ahead(self, contents: TrainerContents, unit: RecordUnit, workers: DecodingPool[UsedSegment]) -> Begin:
-        """Let workers probe the unit's files; returns a function that waits for the workers and begins the unit."""
-        named = NamedSegments(contents.records, unit, workers, contexts=False)
-
-        def begin(tick: Tick) -> TargetEncoder:
-            seconds = contents.records.index.duration[unit.lo : unit.hi].tolist()
-            return TargetEncoder(self, contents, unit, named.index(seconds, tick))
-
-        return begin
 
     def fields_of(self, contents: TrainerContents, number: int, record: Record) -> tuple[dict[str, Value], list[str]]:
         """The changes to a record in the output.
@@ -130,14 +129,62 @@ class TrainerCodesJob(RecordCodesJob[TrainerContents]):
         ]
 
 
-class TargetEncoder(UnitEncoder):
-    """Encodes the targets of a unit of records, and writes them for the trainer of the job."""
+def run_for_trainer(
+    trainer: Trainer,
+    source: RecordSource,
+    output: Output,
+    codec: CodecSettings,
+    devices: str,
+    plan: Callable[[Workspace], TrainerPlan],
+    finish: Callable[[Sequence[Marker], UnitWriter], dict[str, Any]],
+    settings: Settings[RecordUnit, TrainerContents],
+) -> Report:
+    """Write the codes of the targets of records for a trainer.
 
-    def __init__(self, job: TrainerCodesJob, contents: TrainerContents, unit: RecordUnit, index: ShardIndex) -> None:
-        self._job = job
+    `finish` joins what the units have made, and returns the path of the result; statistics are added here. The other
+    arguments and the errors are those of `prepcli.jobs.model_job.run_with_model`.
+    """
+
+    def start(
+        on_device: CodecOnDevice[RecordUnit, TrainerContents],
+        contents: TrainerContents,
+        unit: RecordUnit,
+        workers: DecodingPool[UsedSegment],
+    ) -> Begin:
+        named = NamedSegments(contents.records, unit, workers, contexts=False)
+        return lambda tick: TargetEncoder(trainer, on_device, contents, unit, named.index(tick))
+
+    def join(_: TrainerPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
+        return finish(markers, writer) | frame_shift_of_units(markers) | statistics(markers)
+
+    return run_with_model(
+        output,
+        devices,
+        lambda device: CodecOnDevice(device, codec, start, lambda loaded: trainer.check(loaded, codec)),
+        plan,
+        join,
+        settings=settings,
+        input_files=[codec.codec_model],
+        check_done=unchanged_files(output),
+        telemetry=TELEMETRY,
+    )
+
+
+class TargetEncoder(UnitEncoder):
+    """Encodes the targets of a unit of records, and writes them for a trainer."""
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        on_device: CodecOnDevice[Any, Any],
+        contents: TrainerContents,
+        unit: RecordUnit,
+        index: ShardIndex,
+    ) -> None:
+        self._trainer = trainer
         self._contents = contents
         self._unit = unit
-        super().__init__((), [index], job, Path())
+        super().__init__((), [index], on_device, Path())
 
     def write(self, computed: "list[Codes | RecordRejected]", writer: UnitWriter) -> None:
         """Write the records with their codes; a record without codes is a reject."""
@@ -151,12 +198,12 @@ class TargetEncoder(UnitEncoder):
             codes = self._codes_of(computed, index.fields[TARGET][position], TARGET)
             if codes is None or isinstance(codes, RecordRejected):
                 raise codes or RecordRejected(RejectReason.MISSING_AUDIO, "it has no audio")
-            entries.append(self._job.entry(self._contents, number, records.record(number), codes))
+            entries.append(self._trainer.entry(self._contents, number, records.record(number), codes))
             total += index.seconds[position]
             return index.seconds[position]
 
         each_record(records, range(self._unit.lo, self._unit.hi), write, writer)
-        self._job.write_entries(self._unit, entries, total, writer)
+        self._trainer.write_entries(self._unit, entries, total, writer)
         states = {one.segment.name: one.state for one in self._members if one.state is not None}
         record_audio(writer, states)
         writer.extra.update(self.extra | {FRAME_SHIFT: self._codec.samples_per_frame / self._codec.sampling_rate})
@@ -171,48 +218,16 @@ DOTLESS_ID = FieldKey(GIVEN_ID.field, _dotless_id, is_optional=True)
 members at the first dot, and so would not keep such an id whole."""
 
 
-class OmnivoiceJob(TrainerCodesJob):
-    """Writes tars and labels for OmniVoice. A unit is a tar."""
+class OmniVoice(Trainer):
+    """Tars and labels for OmniVoice. A unit is a tar."""
 
     title = "OmniVoice"
     num_codebooks = omnivoice.NUM_CODEBOOKS
 
-    def __init__(
-        self,
-        manifests: Sequence[str],
-        audio_base_dir: AnyPath | None,
-        out: AnyPath,
-        codec: CodecSettings,
-        *,
-        shaping: Mapping[str, Any],
-        device: str = "cpu",
-        num_workers: int = 1,
-    ) -> None:
-        """See `RecordCodesJob` for the arguments."""
-        codec = replace(codec, peak=omnivoice.PEAK) if codec.peak is None else codec
-        super().__init__(manifests, audio_base_dir, out, codec, shaping=shaping, device=device, num_workers=num_workers)
-        check_folder(self.folder)
-
-    def output_patterns(self, plan: TrainerPlan) -> Sequence[str]:
-        """The name of the list of tars, and the pattern of the tars."""
-        return LIST_NAME, CODES_NAME.replace("{:06d}", NUMBER)
-
-    def settings(self, plan: TrainerPlan) -> dict[str, Any]:
-        """The options, the folders and, if the ids are from the records, a remark on that."""
-        ids = plan.contents.ids
-        return self.own_settings() | ({"ids": "the records' own"} if ids is not None and ids.given else {})
-
-    def plan(self, workspace: Workspace) -> TrainerPlan:
-        """Index the manifests, and divide their records into tars of nearly the same number of records."""
-        records = self.read(workspace, ID_KEYS | {GIVEN_ID.field: DOTLESS_ID})
-
-        def make(scratch: Scratch) -> Values:
-            return values_of(plan_ids(records.index, self.audio_base_dir, scratch))
-
-        size = self.codec.shard_size or max(1, min(omnivoice.SHARD_SIZE, len(records) // omnivoice.MIN_SHARDS))
-        units, _, ids = self.shards(records, size, None, make)
-        notes = notes_on_codec_model(self.codec.codec_model)
-        return records.plan(units, TrainerContents(records, ids=RecordIds(**ids)), notes=notes)
+    def __init__(self, folder: str) -> None:
+        """`folder`: the absolute path of the output folder; raises `UsageError` if the trainer cannot read it."""
+        check_folder(folder)
+        self._folder = folder
 
     def entry(self, contents: TrainerContents, number: int, record: Record, codes: Codes) -> EncodedRecord:
         """Return the codes of a record, their name in the tar, and the line for the file of labels."""
@@ -242,47 +257,55 @@ class OmnivoiceJob(TrainerCodesJob):
         for entry in entries:
             tar.add(entry.name, npy_bytes(entry.codes))
         tar.close()
-        line.write(list_line(self.folder, unit.number, len(entries), seconds))
+        line.write(list_line(self._folder, unit.number, len(entries), seconds))
 
-    def finish(self, plan: TrainerPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Write the list of tars; returns its path, and statistics."""
+
+def codes_for_omnivoice(
+    source: RecordSource, output: Output, codec: CodecSettings, shaping: Mapping[str, Any], devices: str
+) -> Report:
+    """Write tars and labels for OmniVoice.
+
+    The arguments and the errors are those of `prepcli.commands.extend_codec_codes.shar_codes.add_to_shar`.
+    """
+    codec = replace(codec, peak=omnivoice.PEAK) if codec.peak is None else codec
+    own = settings_of_records(codec, shaping, source, output.path)
+    output.patterns = LIST_NAME, CODES_NAME.replace("{:06d}", NUMBER)
+
+    def settings(made: TrainerPlan) -> dict[str, Any]:
+        ids = made.contents.ids
+        return own | ({"ids": "the records' own"} if ids is not None and ids.given else {})
+
+    def plan(workspace: Workspace) -> TrainerPlan:
+        records = source.read(workspace, ID_KEYS | {GIVEN_ID.field: DOTLESS_ID})
+
+        def make(scratch: Scratch) -> Values:
+            return values_of(plan_ids(records.index, source.audio_base_dir, scratch))
+
+        size = codec.shard_size or max(1, min(omnivoice.SHARD_SIZE, len(records) // omnivoice.MIN_SHARDS))
+        units, _, ids = source.shards(records, size, None, make)
+        notes = notes_on_codec_model(codec.codec_model)
+        return records.plan(units, TrainerContents(records, ids=RecordIds(**ids)), notes=notes)
+
+    def finish(markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         writer.join(LIST_NAME, (_LIST_PART.format(marker.unit) for marker in markers))
-        details: dict[str, Any] = {"data_list": writer.workspace.out / LIST_NAME}
-        return details | frame_shift_of_units(markers) | self.statistics(markers)
+        return {"data_list": writer.workspace.out / LIST_NAME}
+
+    trainer = OmniVoice(absolute_folder(str(output.path)))
+    return run_for_trainer(trainer, source, output, codec, devices, plan, finish, settings)
 
 
 _LIST_PART = "parts/{}.list"
 
 
-class QwenJob(TrainerCodesJob):
-    """Writes JSON lines for the fine-tuning of Qwen3-TTS. A unit is some consecutive records."""
+class QwenTts(Trainer):
+    """JSON lines for the fine-tuning of Qwen3-TTS. A unit is some consecutive records."""
 
     title = "Qwen3-TTS"
     num_codebooks = qwen3_tts.NUM_CODEBOOKS
 
-    @property
-    def file_name(self) -> str:
-        """The name of the JSON lines file in the output folder."""
-        return extended_name(self.manifests, qwen3_tts.LINES_NAME.format("", self.name))
-
-    def plan(self, workspace: Workspace) -> TrainerPlan:
-        """Index the manifests, and group consecutive records into units.
-
-        Raises:
-            UsageError: `--ref-audio` cannot be used, or is missing and no record has the field of the reference.
-        """
-        if self.codec.ref_audio is not None:
-            try:
-                _check_reference(str(self.codec.ref_audio))
-            except RecordRejected as rejected:
-                raise UsageError(f"{option('--ref-audio', self.codec.ref_audio)}: {rejected.detail}") from None
-        records = self.read(workspace, looks_for=_names_reference)
-        if self.codec.ref_audio is None and not records.index.found:
-            raise UsageError(
-                f"no record has the field {qwen3_tts.REFERENCE}, the audio of the voice: give {option('--ref-audio')}"
-            )
-        units = group_records(records, None, self.codec.pool_duration)
-        return records.plan(units, TrainerContents(records), notes=notes_on_codec_model(self.codec.codec_model))
+    def __init__(self, ref_audio: Path | None) -> None:
+        """`ref_audio`: the audio of the voice of all records; None: each record names its own."""
+        self._ref_audio = ref_audio
 
     def entry(self, contents: TrainerContents, number: int, record: Record, codes: Codes) -> EncodedRecord:
         """Return the line of a record, with its codes in it."""
@@ -295,8 +318,8 @@ class QwenJob(TrainerCodesJob):
         return EncodedRecord("", codes, record.to_json(changes, left_out))
 
     def _reference(self, records: Records, number: int, record: Record) -> str:
-        if self.codec.ref_audio is not None:
-            return str(self.codec.ref_audio.absolute())
+        if self._ref_audio is not None:
+            return str(self._ref_audio.absolute())
         given = record.text(qwen3_tts.REFERENCE)
         if given is None:
             why = f"there is no {qwen3_tts.REFERENCE}; {option('--ref-audio')} names one for all records"
@@ -311,11 +334,39 @@ class QwenJob(TrainerCodesJob):
         """Write the lines of a unit."""
         writer.open_part(LINES_NAME.format(unit.id)).write(b"".join(entry.line + b"\n" for entry in entries))
 
-    def finish(self, plan: TrainerPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Join the lines of the units; returns the path of the file, and statistics."""
-        writer.join(self.file_name, (LINES_NAME.format(marker.unit) for marker in markers))
-        details: dict[str, Any] = {"manifest": writer.workspace.out / self.file_name}
-        return details | frame_shift_of_units(markers) | self.statistics(markers)
+
+def codes_for_qwen3_tts(
+    source: RecordSource, output: Output, codec: CodecSettings, shaping: Mapping[str, Any], devices: str
+) -> Report:
+    """Write JSON lines for the fine-tuning of Qwen3-TTS.
+
+    The arguments and the errors are those of `prepcli.commands.extend_codec_codes.shar_codes.add_to_shar`; also
+    `UsageError` if `--ref-audio` cannot be used, or is missing and no record has the field of the reference.
+    """
+    file_name = extended_name(source.manifests, qwen3_tts.LINES_NAME.format("", codec.codec_name))
+    output.patterns = (glob.escape(file_name),)
+
+    def plan(workspace: Workspace) -> TrainerPlan:
+        if codec.ref_audio is not None:
+            try:
+                _check_reference(str(codec.ref_audio))
+            except RecordRejected as rejected:
+                raise UsageError(f"{option('--ref-audio', codec.ref_audio)}: {rejected.detail}") from None
+        records = source.read(workspace, looks_for=_names_reference)
+        if codec.ref_audio is None and not records.index.found:
+            raise UsageError(
+                f"no record has the field {qwen3_tts.REFERENCE}, the audio of the voice: give {option('--ref-audio')}"
+            )
+        units = group_records(records, None, codec.pool_duration)
+        return records.plan(units, TrainerContents(records), notes=notes_on_codec_model(codec.codec_model))
+
+    def finish(markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
+        writer.join(file_name, (LINES_NAME.format(marker.unit) for marker in markers))
+        return {"manifest": writer.workspace.out / file_name}
+
+    settings = settings_of_records(codec, shaping, source, output.path)
+    trainer = QwenTts(codec.ref_audio)
+    return run_for_trainer(trainer, source, output, codec, devices, plan, finish, settings)
 
 
 def _names_reference(lines: bytes) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from prepcli.commands.extend_codec_codes import manifest_job, uses
+from prepcli.commands.extend_codec_codes import manifest_codes, uses
 from prepcli.commands.verify.plain_codes import CodesFiles
 from prepcli.formats.plain_codes import codes_stem
 from prepcli.manifest.record import Record
@@ -298,10 +298,10 @@ def test_a_moved_output_is_not_continued_with_other_paths(corpus: Path, extend: 
 
 
 def test_a_note_about_many_files(corpus: Path, extend: Extend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(manifest_job, "MANY_FILES", 47)
+    monkeypatch.setattr(manifest_codes, "MANY_FILES", 47)
     done = extend(corpus / "manifest_with_context.json", tmp_path / "out", "--dry-run")
     assert "48 files of codes: many file systems are slow with so many. Make a Shar" in done.out
-    monkeypatch.setattr(manifest_job, "MANY_FILES", 48)
+    monkeypatch.setattr(manifest_codes, "MANY_FILES", 48)
     assert "make a Shar" not in extend(corpus / "manifest_with_context.json", tmp_path / "out", "--dry-run").out
 
 
