@@ -22,6 +22,7 @@ from prepcli.formats.names import absolute_folder, path_in
 from prepcli.gate import note_on_moved
 from prepcli.interface.options import PathText, settings_of
 from prepcli.jobs.inputs.named import NAMES_NOTE, NUMBERED_LANGUAGES, describe
+from prepcli.manifest.fields import AUDIO_FIELDS
 from prepcli.manifest.index import ManifestIndex, content_digest
 from prepcli.manifest.missing import explain_missing, spread_over
 from prepcli.manifest.parts import KeyFunction
@@ -179,7 +180,7 @@ class Records:
 
     def absolute_paths(self, record: int, entry: Record) -> dict[str, Value]:
         """The fields of a record that hold a relative path of audio, each with the absolute path."""
-        paths = {name: entry.get(name) for name in ("audio_filepath", "context_audio_filepath")}
+        paths = {name: entry.get(name) for name in AUDIO_FIELDS}
         return {
             name: self.audio_path(record, path)
             for name, path in paths.items()

@@ -41,7 +41,7 @@ from prepcli.interface.calls import current_call
 from prepcli.interface.options import PathText
 from prepcli.jobs.line_job import LINES_NAME
 from prepcli.jobs.records import base_directories
-from prepcli.manifest.fields import decode_value, parse_fields
+from prepcli.manifest.fields import AUDIO_FIELDS, decode_value, parse_fields
 from prepcli.manifest.index import ManifestIndex, content_digest, read_manifests
 from prepcli.manifest.line_slices import MIN_UNIT_BYTES, MIN_UNITS, LineSlice, LineSlices
 from prepcli.manifest.parts import Columns, Ints, Part, Problem
@@ -55,14 +55,13 @@ MAX_UNIT_BYTES = 4 << 20
 files to disk."""
 Item = TypeVar("Item")
 Verdicts = NDArray[np.unsignedinteger[Any]]
-PATHS = ("audio_filepath", "context_audio_filepath")
-_RELATIVE = re.compile(rb'("(?:context_)?audio_filepath"\s*:\s*")(?=[^"/])(?!s3:)')
+_RELATIVE = re.compile(rb'("(?:%b)"\s*:\s*")(?=[^"/])(?!s3:)' % "|".join(AUDIO_FIELDS).encode())
 _RETURNS = re.compile(rb"\r+(?=\n|\Z)")
 _CLOSE = ord("}")
 _FIRST_LINES = 100
 _KEY = b'"audio_filepath"'
 _OLD_KEY = re.compile(rb'"audio_file(?:name)?"\s*:')
-_ODD_PATH = re.compile(rb'"(?:context_)?audio_filepath"\s*:\s*"[.\\]')
+_ODD_PATH = re.compile(rb'"(?:%b)"\s*:\s*"[.\\]' % "|".join(AUDIO_FIELDS).encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -466,7 +465,7 @@ def _rewritten(line: bytes, base_dir: str, changes: Mapping[str, Value] | None =
     Returns `line` itself if nothing changes.
     """
     fields = parse_fields(line)
-    named = {name: decode_value(fields[name]) for name in PATHS if name in fields} if base_dir else {}
+    named = {name: decode_value(fields[name]) for name in AUDIO_FIELDS if name in fields} if base_dir else {}
     paths = {
         name: path_in(base_dir, path)
         for name, path in named.items()

@@ -14,6 +14,8 @@ from prepcli.storage.containers import BEGINNING, MOVED, UNUSABLE, place_of
 # The fields that `rejects.jsonl` adds to a record. They are removed, so that a retried record is the original one.
 REJECT_FIELDS = ("reject_reason", "reject_detail", "manifest_line", "manifest_filepath", UNUSABLE)
 
+AUDIO_FIELDS = ("audio_filepath", "context_audio_filepath", "ref_audio")
+"""The fields whose value names audio: a relative path stays that of the same file if a line moves to another folder."""
 OLD_AUDIO_KEYS = ("audio_filename", "audio_file")
 """The names of `audio_filepath` in manifests of older versions of NeMo."""
 

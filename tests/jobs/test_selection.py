@@ -73,6 +73,8 @@ LINES = {
     '{"audio_filepath": "a", "more": {"audio_filepath": "x"}}': (
         '{"audio_filepath": "/b/a", "more": {"audio_filepath": "x"}}'
     ),
+    '{"audio_filepath": "/a", "ref_audio": "./r.wav"}': '{"audio_filepath": "/a", "ref_audio": "/b/r.wav"}',
+    '{"audio_filepath": "/a", "ref_audio": "r.wav"}': '{"audio_filepath": "/a", "ref_audio": "/b/r.wav"}',
     '{"audio_filename": "a", "duration": 1}': '{"audio_filepath": "/b/a", "duration": 1}',
 }
 

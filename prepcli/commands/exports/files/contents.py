@@ -21,7 +21,7 @@ from prepcli.jobs.row_names import name_of, take_ids, with_ids
 from prepcli.jobs.source import RecordSource, items
 from prepcli.manifest.index import ManifestIndex
 from prepcli.manifest.parts import FieldKey, KeyFunction
-from prepcli.manifest.record import Record, Value
+from prepcli.manifest.record import Record
 from prepcli.planning.arrays import Scratch, Values
 from prepcli.planning.hashing import have_several, mix64, num_distinct
 from prepcli.planning.split import at_group_ends, by_count, in_order, order_by_group, seconds_of, selected
@@ -31,7 +31,6 @@ RECORDS_PER_UNIT = 64
 """Number of records per unit; it is small, because a record may be a long file."""
 _KEYS: dict[str, KeyFunction] = {"path": normal_path, "stem": plain_stem}
 _CHANNEL = FieldKey("channel", str, is_optional=True)
-_CONTEXT = "context_audio_filepath"
 _OFFSET = "source_audio_offset"
 
 
@@ -139,11 +138,8 @@ def write_files(contents: ConvertContents, unit: RecordUnit, writer: UnitWriter,
 
 def _line(contents: ConvertContents, number: int, record: Record, stored: _Stored) -> bytes:
     """The line of the new manifest for a record whose audio is in the file `stored`."""
-    changes: dict[str, Value] = {"audio_filepath": stored.name}
+    changes = contents.records.absolute_paths(number, record) | {"audio_filepath": stored.name}
     if record.has_offset:
         changes[_OFFSET] = record.fields["offset"]
     changes |= rate_changes(record.fields, stored.sampling_rate)
-    context = record.get(_CONTEXT)
-    if isinstance(context, str) and context:
-        changes[_CONTEXT] = contents.records.audio_path(number, context)
     return record.to_json(changes, ("offset",)) + b"\n"
