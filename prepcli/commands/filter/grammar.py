@@ -295,7 +295,7 @@ class _Reader:
                 raise self._wrong(token, f"more than {_MAX_DEPTH} conditions are within each other")
 
     def _misplaced(self, error: SyntaxError) -> UsageError:
-        """The error for an expression that Python's parser refuses, at the token where it stops."""
+        """The error for an expression that Python's parser refuses, at the token at which the parser stops."""
         at = ((error.offset or 0) - 1) // _WIDTH  # -1: the end
         if bracket := _OPEN.search(error.msg):
             return self._wrong(self._tokens[at], f"`{')' if bracket[1] == '(' else ']'}` is missing")
