@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Literal, NamedTuple, TypeAlias
 
 from prepcli.errors import UsageError
@@ -39,7 +40,7 @@ _TOKEN = re.compile(
     r"|(?P<text>\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')"
     r"|(?P<flag>(?:true|false)\b)"
     r"|(?P<sign>(?:and|or|not|in)\b|==|!=|<=|>=|[<>()\[\],])"
-    r"|(?P<name>[A-Za-z_]\w*|`[^`]+`)",
+    r"|(?P<name>[A-Za-z_]\w*|`[^`]+`)|(?P<blank>\s+)|(?P<other>.)",
     re.DOTALL,
 )
 _OPEN = re.compile(r"'([(\[])'( was never closed)?$")
@@ -238,32 +239,30 @@ class _Reader:
         self._tokens = list(self._split())
 
     def whole(self) -> Condition:
-        if len(self._tokens) == 1:
-            raise self._wrong(self._tokens[0], "the expression is empty")
-        self._check_depth()
+        first = self._tokens[0]
+        if first.kind == "end":
+            raise self._wrong(first, "the expression is empty")
         words = (one.text if one.kind in ("sign", "end") else "_" for one in self._tokens)
+        opened = accumulate((one.text in ("(", "[")) - (one.text in (")", "]")) for one in self._tokens)
         try:
-            tree = ast.parse("".join(word.ljust(_WIDTH) for word in words), mode="eval")
+            if max(opened) >= _MAX_DEPTH:
+                raise RecursionError
+            found = self._condition(ast.parse("".join(word.ljust(_WIDTH) for word in words), mode="eval").body)
         except SyntaxError as error:
             raise self._misplaced(error) from None
-        found = self._condition(tree.body)
+        except (RecursionError, MemoryError):  # Python's parser raises either for thousands of `not`
+            raise self._wrong(first, f"more than {_MAX_DEPTH} conditions are within each other") from None
         if not fields_of(found):
-            raise self._wrong(self._tokens[0], "the expression names no field")
+            raise self._wrong(first, "the expression names no field")
         return found
 
     def _split(self) -> Iterator[_Token]:
-        at = 0
-        while True:
-            while at < len(self._text) and self._text[at].isspace():
-                at += 1
-            if at == len(self._text):
-                yield _Token("end", "", at)
-                return
-            found = _TOKEN.match(self._text, at)
-            if found is None:
-                raise mistake(self._named, self._text, at, self._unknown(self._text[at:]))
-            yield _Token(str(found.lastgroup), found[0], at)
-            at = found.end()
+        for found in _TOKEN.finditer(self._text):
+            if found.lastgroup == "other":
+                raise mistake(self._named, self._text, found.start(), self._unknown(self._text[found.start() :]))
+            if found.lastgroup != "blank":
+                yield _Token(str(found.lastgroup), found[0], found.start())
+        yield _Token("end", "", len(self._text))
 
     @staticmethod
     def _unknown(rest: str) -> str:
@@ -278,21 +277,6 @@ class _Reader:
 
     def _wrong(self, token: _Token, why: str) -> UsageError:
         return mistake(self._named, self._text, token.at, why)
-
-    def _check_depth(self) -> None:
-        depths = [1]  # for each open bracket, 1 and the number of `not` before the condition
-        for token in self._tokens:
-            match token.text:
-                case "(" | "[":
-                    depths.append(1)
-                case ")" | "]":
-                    depths = depths[:-1] or [1]
-                case "not":
-                    depths[-1] += 1
-                case "and" | "or":
-                    depths[-1] = 1
-            if sum(depths) > _MAX_DEPTH:
-                raise self._wrong(token, f"more than {_MAX_DEPTH} conditions are within each other")
 
     def _misplaced(self, error: SyntaxError) -> UsageError:
         """The error for an expression that Python's parser refuses, at the token at which the parser stops."""
@@ -321,14 +305,15 @@ class _Reader:
             case ast.BoolOp(_, below):
                 return Not(_all([Not(self._condition(one)) for one in below]))
             case ast.UnaryOp(_, negated):
-                return Not(self._condition(negated))
+                found = self._condition(negated)
+                return found.condition if isinstance(found, Not) else Not(found)
             case ast.Compare():
                 return self._comparisons(node)
-            case ast.Call() if self._token(node).text in ("missing", "matches"):
+            case ast.Call(ast.Name()) if self._token(node).text in ("missing", "matches"):
                 return self._test(node)
-        found = self._operand(node)
-        if isinstance(found, Field) and found.name not in DERIVED:
-            return IsTrue(found)
+        operand = self._operand(node)
+        if isinstance(operand, Field) and operand.name not in DERIVED:
+            return IsTrue(operand)
         raise self._wrong(self._after(node), "a comparison is missing")
 
     def _comparisons(self, node: ast.Compare) -> Condition:

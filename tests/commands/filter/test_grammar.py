@@ -44,6 +44,8 @@ MISTAKES = {
     "x; y": "';' is not understood",
     "__import__('os') == 1": "there is no function `__import__`",
     "missing(x) == 3": "`missing` is a condition, not a value, at the ^ in: ^missing",
+    "missing(x)(y)": "`and` or `or` is missing, at the ^ in: missing(x)^(y)",
+    "(len)(x) > 3": "there is no function",
     "matches(x)": "`matches` takes a text, and a regular expression",
     "(x > 3]": "`)` is missing, at the ^ in: (x > 3^]",
     "(not x y)": "`and` or `or` is missing, at the ^ in: (not x ^y)",
