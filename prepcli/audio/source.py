@@ -12,8 +12,8 @@ from prepcli.audio.info import unreadable
 from prepcli.errors import FAULTS_OF_THE_MACHINE, RecordRejected, RejectReason, named
 from prepcli.storage.addresses import ByteRange
 from prepcli.storage.input_files import read_at
-from prepcli.storage.one_name import OTHER_FORM, other_forms
 from prepcli.storage.paths import AnyPath
+from prepcli.storage.unicode_forms import OTHER_FORM, other_forms
 
 READING = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 """Flags to open a file of unknown kind for reading: with them, a named pipe does not block."""

@@ -27,7 +27,6 @@ from prepcli.engine.publishing.output_files import PublishedFile
 from prepcli.engine.publishing.publish import FILES, UNITS, Marker
 from prepcli.engine.publishing.recorded import is_ours, set_aside, stranger
 from prepcli.engine.section import SECTION_FILE, update_section
-from prepcli.engine.state.in_the_way import refuse_names_that_are_one
 from prepcli.engine.state.plan import FINISH_UNIT, StoredPlan
 from prepcli.engine.state.stored_units import has_units, read_units
 from prepcli.engine.state.workspace import Workspace, children_of, draft_of, flush_folders, read_document, write_json
@@ -303,7 +302,7 @@ def check(workspace: Workspace, commit: Commit, ledger: Ledger) -> None:
     """Check, before a change begins, that it can be completed: all units of a run are there, and nothing is in the way.
 
     Raises:
-        PrepcliError: a unit is not there, or two files would be one.
+        PrepcliError: a unit is not there.
         UsageError: a file of others has a name that a file of the run needs, or a folder is on another file system.
     """
     out = workspace.folder
@@ -337,8 +336,6 @@ def check(workspace: Workspace, commit: Commit, ledger: Ledger) -> None:
                 f"{first} is a directory, but a file belongs there; move it away, and run {same_command()} again"
             )
         raise stranger(first, workspace.root, len(strangers) - 1)
-    if (workspace.ledger_file.with_name(commit.folder) / UNITS.upper()).exists():  # the file system ignores case
-        refuse_names_that_are_one(out, files_of(workspace, [commit]), out)
 
 
 def _is_folder(path: Path) -> bool:

@@ -24,7 +24,7 @@ class EditableYaml:
 
         self.text = text
         self.value = _unshared(parse_yaml(text))
-        self._root = yaml.compose(text, Loader=yaml.SafeLoader)
+        self._root = yaml.compose(text, Loader=yaml.SafeLoader)  # libyaml puts an empty value elsewhere
 
     @property
     def is_empty(self) -> bool:

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 from prepcli.errors import UsageError, called_from_python, option
 from prepcli.interface.options import Declared, declared
 from prepcli.storage.addresses import SCHEMES, is_address, names_addresses, other_scheme, restored
-from prepcli.storage.one_name import folded
 from prepcli.storage.paths import AnyPath, path_of
 
 Options = TypeVar("Options")
@@ -56,7 +55,7 @@ def _check_effects(options: Any) -> None:
 def _check_files(options: Any) -> None:
     """Refuse two options of `Option.names_file` with one file: what is written last would replace the other.
 
-    Names that differ only in case count as one, as they are on some file systems. A pipe or a device is not replaced.
+    A pipe or a device is not replaced.
     """
     known: dict[str, str] = {}
     for one in declared(type(options)):
@@ -64,7 +63,7 @@ def _check_files(options: Any) -> None:
         if one.option.names_file and path is not None and (os.path.isfile(path) or not os.path.exists(path)):
             positional = one.option.is_argument and not called_from_python()
             name = option(one.option.metavar or one.name.upper() if positional else one.long_name, path)
-            other = known.setdefault(folded(os.path.realpath(path)), name)
+            other = known.setdefault(os.path.realpath(path), name)
             if other != name:
                 raise UsageError(f"{other} and {name} are one file: give one of them another name")
 

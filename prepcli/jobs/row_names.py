@@ -1,6 +1,7 @@
 """Names audio in an output after the ids of records, if all records are rows of Parquet files and their ids differ."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from prepcli.formats.names import marked_root, member_stem, plain_stem
 from prepcli.jobs.ids import GIVEN_ID, given_id
@@ -15,30 +16,14 @@ BY_ID = {"names": "the records' ids"}
 _OWN = "own "
 
 
-def own_member_stem(text: str) -> str:
-    """The result of `member_stem` for an id in place of a path; empty if the id cannot be used."""
-    return member_stem(_as_path(text)) if given_id(text) else ""
-
-
-def own_root(text: str) -> str:
-    """The result of `marked_root` for an id in place of a path."""
-    return marked_root(_as_path(text))
-
-
-def own_plain_stem(text: str) -> str:
-    """The result of `plain_stem` for an id in place of a path; empty if the id cannot be used."""
-    return plain_stem(_as_path(text)) if given_id(text) else ""
+def _of_id(function: Callable[[str], str], text: str) -> str:
+    """The result of a function for paths, for an id in place of a path; empty if the id cannot be used."""
+    return function(_as_path(text)) if given_id(text) else ""
 
 
 def _as_path(text: str) -> str:
     """The id as the path of a file, with a suffix that the functions for names remove."""
     return f"{text}.row"
-
-
-_FROM_ID: dict[KeyFunction, FieldKey] = {
-    function: FieldKey(GIVEN_ID.field, own, is_optional=True)
-    for function, own in ((member_stem, own_member_stem), (marked_root, own_root), (plain_stem, own_plain_stem))
-}
 
 
 def with_ids(keys: Mapping[str, KeyFunction], manifests: Sequence[str]) -> dict[str, KeyFunction]:
@@ -50,7 +35,11 @@ def with_ids(keys: Mapping[str, KeyFunction], manifests: Sequence[str]) -> dict[
     """
     if not all(isinstance(one, Catalogue) and one.lower().endswith(".parquet") for one in manifests):
         return dict(keys)
-    own = {f"{_OWN}{name}": _FROM_ID[function] for name, function in keys.items() if function in _FROM_ID}
+    own: dict[str, KeyFunction] = {
+        f"{_OWN}{name}": FieldKey(GIVEN_ID.field, partial(_of_id, function), is_optional=True)
+        for name, function in keys.items()
+        if function in (member_stem, marked_root, plain_stem)
+    }
     return {**keys, GIVEN_ID.field: GIVEN_ID, **own}
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from prepcli.formats import tables
+from prepcli.formats.yaml_text import parse_yaml
 from prepcli.manifest.fields import OLD_AUDIO_KEYS
 from prepcli.manifest.remedies import conversion, make_manifest_of, new_name
 from prepcli.manifest.sources import open_bytes
@@ -100,7 +101,7 @@ def kind_of_yaml(path: str, text: str) -> FileKind:
 
         end = text.find("\n- ")
         try:
-            entries = yaml.safe_load(text if end < 0 else text[:end])
+            entries = parse_yaml(text if end < 0 else text[:end])
         except yaml.YAMLError:
             entries = None
         kind = kind_of_object(entries[0]) if isinstance(entries, list) and isinstance(entries[0], dict) else None

@@ -9,8 +9,8 @@ from prepcli.formats.names import path_in
 from prepcli.manifest.remedies import advice_on_windows
 from prepcli.storage.addresses import AddressError, is_absolute, is_address, other_scheme
 from prepcli.storage.containers import place_of
-from prepcli.storage.one_name import OTHER_FORM, other_forms
 from prepcli.storage.paths import path_of
+from prepcli.storage.unicode_forms import OTHER_FORM, other_forms
 
 SAMPLE_SIZE = 20
 """Maximum number of audio files in a sample."""

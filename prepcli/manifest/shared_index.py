@@ -406,6 +406,8 @@ def _function(function: Callable[..., Any]) -> object:
 
 
 def _argument(value: object) -> object:
+    if callable(value):
+        return _function(value)
     return [value.pattern, value.flags] if isinstance(value, re.Pattern) else value
 
 

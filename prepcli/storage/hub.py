@@ -2,6 +2,11 @@
 
 The address of the hub is `HF_ENDPOINT`. The token is that of huggingface_hub (`HF_TOKEN`, or the file that `hf auth
 login` writes). If an answer redirects to another host or port, the library `requests` does not send the token there.
+
+The module takes nothing else from huggingface_hub: its HfFileSystem (2.4) was tried with the server of
+`tests/support/hub.py`. It gives wrong bytes if a proxy ignores ranges, follows the pages of a listing to another host
+with the token, and waits as long as an answer asks, whatever `PREPCLI_STORE_PATIENCE` is. It does not ask again if the
+address of a redirect has expired, and lists a whole folder to learn the size of one file.
 """
 
 import os

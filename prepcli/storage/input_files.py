@@ -12,7 +12,6 @@ from prepcli.storage import client
 from prepcli.storage.access import call
 from prepcli.storage.addresses import ObjectInfo, is_address
 from prepcli.storage.containers import Catalogue
-from prepcli.storage.one_name import are_one_file, folded
 from prepcli.storage.paths import AnyPath
 
 Inputs = Iterable[str | AnyPath]
@@ -122,25 +121,19 @@ def check_unchanged(
 def same_file(outputs: Iterable[AnyPath], inputs: Inputs) -> tuple[AnyPath, str] | None:
     """The first input that is the same file as an output, as a pair (output, input); None if there is none.
 
-    Two paths may name the same file because of links, or on a file system that ignores case.
+    Two paths may name the same file because of links.
     """
     by_identity: dict[tuple[int, int], AnyPath] = {}
-    by_path: dict[str, AnyPath] = {}
     for path in outputs:
         found = _stat(path)
         if found is not None and stat.S_ISREG(found.st_mode):  # a device such as /dev/null is not replaced
             by_identity[found.st_dev, found.st_ino] = path
-            by_path[folded(os.path.realpath(str(path)))] = path
     if not by_identity:
         return None
     for one in inputs:
         found = _stat(one)
         if found is not None:
             output = by_identity.get((found.st_dev, found.st_ino))
-            if output is None:  # FUSE may give a file another inode number for each spelling of its name
-                real = os.path.realpath(str(one))
-                named = by_path.get(folded(real))
-                output = named if named is not None and are_one_file(os.path.realpath(str(named)), real) else None
             if output is not None:
                 return output, str(one)
     return None

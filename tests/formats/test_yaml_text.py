@@ -26,6 +26,18 @@ def test_one_kind_of_error(text: str | bytes, words: str) -> None:
         parse_yaml(text)
 
 
+def test_messages_show_the_text() -> None:
+    """Those of libyaml, which reads the text first, do not."""
+    with pytest.raises(yaml.YAMLError, match=r"found undefined alias 'x'\n.*line 1, column 4:\n    a: \*x\n"):
+        parse_yaml("a: *x")
+    assert parse_yaml("{b: 1, c:[1, 2]}") == {"b": 1, "c": [1, 2]}  # libyaml refuses it
+
+
+def test_the_c_parser_is_not_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("yaml.CSafeLoader", raising=False)
+    assert parse_yaml("a: [1, é]") == {"a": [1, "é"]}
+
+
 def chain(levels: int, width: int, form: str) -> str:
     """Values that stand for `width ** levels` others."""
     lines = ["a0: &a0 {x: 1}"]

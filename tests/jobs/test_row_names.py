@@ -7,6 +7,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from prepcli.formats.names import member_stem
+from prepcli.jobs.row_names import with_ids
+from prepcli.manifest.parts import FieldKey
+from prepcli.manifest.shared_index import _function
+from prepcli.storage.containers import Catalogue
 from tests.conftest import read_lines
 from tests.support.audio_files import write_short_corpus
 from tests.support.containers import samples, write_rows
@@ -99,3 +104,11 @@ def test_rows_are_added_to_a_set_and_the_addition_is_continued(tmp_path: Path) -
     same = prepcli("manifest-to-tarred", tmp_path / "set", "--concat-to", tmp_path / "out", "--num-shards", 1)
     assert same.code == 2
     assert "--allow-duplicates" in same.err
+
+
+def test_all_processes_describe_the_keys_of_ids_alike() -> None:
+    """Ranks that share an index compare these texts; the address of a function differs in each process."""
+    keys = with_ids({"stem": member_stem}, [Catalogue("a.parquet")])
+    of_fields = [key.function for key in keys.values() if isinstance(key, FieldKey)]
+    assert len(of_fields) == 2
+    assert " at 0x" not in repr(list(map(_function, of_fields)))

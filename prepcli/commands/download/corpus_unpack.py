@@ -266,15 +266,8 @@ def _short(name: str) -> str:
 
 
 def _write(content: IO[bytes], target: Path) -> None:
-    """Write a member to the file `target`. A later member replaces an earlier member of the same name, as in `tar`.
-
-    Raises:
-        FileExistsError: the file system takes this name and the name of another member for the same, e.g. because it
-            ignores case.
-    """
+    """Write a member to the file `target`. A later member replaces an earlier member of the same name, as in `tar`."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    if target.exists() and target.name not in os.listdir(target.parent):
-        raise FileExistsError(errno.EEXIST, "the file system does not distinguish its name from that of another member")
     with naming(target), target.open("wb") as file:
         shutil.copyfileobj(content, file, _BLOCK)
 

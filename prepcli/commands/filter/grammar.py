@@ -1,11 +1,13 @@
-"""Parses the expressions of `filter` into trees. Nothing of an expression is evaluated as Python."""
+"""Parses the expressions of `filter` into trees, by Python's parser; nothing is evaluated as Python."""
 
+import ast
 import difflib
 import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypeAlias, cast
+from itertools import accumulate
+from typing import Literal, NamedTuple, TypeAlias
 
 from prepcli.errors import UsageError
 
@@ -17,15 +19,35 @@ Scalar: TypeAlias = float | int | str | bool
 DERIVED = {"chars_per_second": "characters of text per second", "words_per_second": "words of text per second"}
 """Values that are computed from `text` and `duration`; they hide fields of the record with these names."""
 _MAX_DEPTH = 50
-_WORDS = frozenset({"and", "or", "not", "in", "true", "false"})
-_OPERATORS = ("==", "!=", "<=", ">=", "<", ">")
+_SIGNS: dict[type[ast.cmpop], Operator] = {
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+}
+_FUNCTIONS = {
+    "len": "a field with a text",
+    "lower": "a field with a text",
+    "matches": 'a text, and a regular expression between "',
+    "missing": "a field",
+    "quantile": "a field with a number, and a share from 0 to 1",
+}
+"""The functions, and what they take."""
 _TOKEN = re.compile(
     r"(?P<number>-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?![\w.])"
     r"|(?P<text>\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')"
-    r"|(?P<name>[A-Za-z_]\w*|`[^`]+`)"
-    r"|(?P<sign>==|!=|<=|>=|[<>()\[\],])",
+    r"|(?P<flag>(?:true|false)\b)"
+    r"|(?P<sign>(?:and|or|not|in)\b|==|!=|<=|>=|[<>()\[\],])"
+    r"|(?P<name>[A-Za-z_]\w*|`[^`]+`)|(?P<blank>\s+)|(?P<other>.)",
     re.DOTALL,
 )
+_OPEN = re.compile(r"'([(\[])'( was never closed)?$")
+"""Matches the messages of Python's parser about brackets."""
+_NO_VALUE = "a field or a value is missing"
+_WIDTH = 4
+"""The characters of each token in the text for Python's parser: those of the longest word, and a blank."""
 _ESCAPE = re.compile(r"""\\([\\"'])""")
 _OTHER_SPELLINGS = {"=": "==", "&&": "and", "&": "and", "||": "or", "|": "or", "!": "not", "<>": "!="}
 
@@ -130,7 +152,7 @@ def parse(text: str, named: str) -> Condition:
     Raises:
         UsageError: the expression is wrong; the message shows it with a `^` before the mistake.
     """
-    return _Parser(text, named).whole()
+    return _Reader(text, named).whole()
 
 
 def mistake(named: str, text: str, at: int, why: str) -> UsageError:
@@ -205,39 +227,42 @@ class _Token(NamedTuple):
     at: int
 
 
-class _Parser:
-    """Parses an expression by recursive descent; `not` binds most closely, then `and`, then `or`."""
+class _Reader:
+    """Reads an expression: Python's parser finds its structure, in a text with `_` in place of each name and value.
+
+    So a field may be called `class`, and texts and numbers have forms of their own. Each token has `_WIDTH` characters
+    of that text, so that the column of a node gives the token. `not` binds most closely, then `and`, then `or`.
+    """
 
     def __init__(self, text: str, named: str) -> None:
         self._text, self._named = text, named
         self._tokens = list(self._split())
-        self._next = 0
-        self._depth = 0
 
     def whole(self) -> Condition:
-        if len(self._tokens) == 1:
-            raise self._wrong(self._here, "the expression is empty")
-        found = self._either()
-        if self._here.kind != "end":
-            raise self._wrong(self._here, "`and` or `or` is missing")
+        first = self._tokens[0]
+        if first.kind == "end":
+            raise self._wrong(first, "the expression is empty")
+        words = (one.text if one.kind in ("sign", "end") else "_" for one in self._tokens)
+        opened = accumulate((one.text in ("(", "[")) - (one.text in (")", "]")) for one in self._tokens)
+        try:
+            if max(opened) >= _MAX_DEPTH:
+                raise RecursionError
+            found = self._condition(ast.parse("".join(word.ljust(_WIDTH) for word in words), mode="eval").body)
+        except SyntaxError as error:
+            raise self._misplaced(error) from None
+        except (RecursionError, MemoryError):  # Python's parser raises either for thousands of `not`
+            raise self._wrong(first, f"more than {_MAX_DEPTH} conditions are within each other") from None
         if not fields_of(found):
-            raise self._wrong(self._tokens[0], "the expression names no field")
+            raise self._wrong(first, "the expression names no field")
         return found
 
     def _split(self) -> Iterator[_Token]:
-        at = 0
-        while True:
-            while at < len(self._text) and self._text[at].isspace():
-                at += 1
-            if at == len(self._text):
-                yield _Token("end", "", at)
-                return
-            found = _TOKEN.match(self._text, at)
-            if found is None:
-                raise mistake(self._named, self._text, at, self._unknown(self._text[at:]))
-            kind = str(found.lastgroup)
-            yield _Token("word" if kind == "name" and found[0] in _WORDS else kind, found[0], at)
-            at = found.end()
+        for found in _TOKEN.finditer(self._text):
+            if found.lastgroup == "other":
+                raise mistake(self._named, self._text, found.start(), self._unknown(self._text[found.start() :]))
+            if found.lastgroup != "blank":
+                yield _Token(str(found.lastgroup), found[0], found.start())
+        yield _Token("end", "", len(self._text))
 
     @staticmethod
     def _unknown(rest: str) -> str:
@@ -250,89 +275,73 @@ class _Parser:
             return "there is no arithmetic in expressions"
         return f"{rest.split()[0][:20]!r} is not understood; a name with other characters stands between ``"
 
-    @property
-    def _here(self) -> _Token:
-        return self._tokens[self._next]
-
-    def _take(self, *texts: str) -> _Token | None:
-        """Take the next token if it is a word or sign in `texts`, and return it; else return None."""
-        token = self._here
-        if token.kind in ("word", "sign") and token.text in texts:
-            self._next += 1
-            return token
-        return None
-
-    def _expect(self, sign: str) -> None:
-        if self._take(sign) is None:
-            raise self._wrong(self._here, f"`{sign}` is missing")
-
     def _wrong(self, token: _Token, why: str) -> UsageError:
         return mistake(self._named, self._text, token.at, why)
 
-    def _either(self) -> Condition:
-        found = [self._both()]
-        while self._take("or"):
-            found.append(self._both())
-        return Not(_all([Not(one) for one in found])) if len(found) > 1 else found[0]
+    def _misplaced(self, error: SyntaxError) -> UsageError:
+        """The error for an expression that Python's parser refuses, at the token at which the parser stops."""
+        at = ((error.offset or 0) - 1) // _WIDTH  # -1: the end
+        if bracket := _OPEN.search(error.msg):
+            return self._wrong(self._tokens[at], f"`{')' if bracket[1] == '(' else ']'}` is missing")
+        if "forgot a comma" in error.msg:  # the place is that of two values in a row
+            return self._wrong(self._tokens[((error.end_offset or 0) - 2) // _WIDTH], "`and` or `or` is missing")
+        *others, last = [False, False, *(one.kind != "sign" or one.text in (")", "]") for one in self._tokens[:at])]
+        if last:
+            why = "`and` or `or` is missing"
+        else:
+            why = "`in` is missing after `not`" if others[-1] and self._tokens[at - 1].text == "not" else _NO_VALUE
+        return self._wrong(self._tokens[at], why)
 
-    def _both(self) -> Condition:
-        found = [self._inverted()]
-        while self._take("and"):
-            found.append(self._inverted())
+    def _token(self, node: ast.expr) -> _Token:
+        return self._tokens[node.col_offset // _WIDTH]
+
+    def _after(self, node: ast.expr) -> _Token:
+        return self._tokens[(node.end_col_offset or 0) // _WIDTH + 1]
+
+    def _condition(self, node: ast.expr) -> Condition:
+        match node:
+            case ast.BoolOp(ast.And(), below):
+                return _all([self._condition(one) for one in below])
+            case ast.BoolOp(_, below):
+                return Not(_all([Not(self._condition(one)) for one in below]))
+            case ast.UnaryOp(_, negated):
+                found = self._condition(negated)
+                return found.condition if isinstance(found, Not) else Not(found)
+            case ast.Compare():
+                return self._comparisons(node)
+            case ast.Call(ast.Name()) if self._token(node).text in ("missing", "matches"):
+                return self._test(node)
+        operand = self._operand(node)
+        if isinstance(operand, Field) and operand.name not in DERIVED:
+            return IsTrue(operand)
+        raise self._wrong(self._after(node), "a comparison is missing")
+
+    def _comparisons(self, node: ast.Compare) -> Condition:
+        """Read a comparison, or several in a row, such as `3 <= duration <= 30`; `in` stands alone."""
+        found: list[Condition] = []
+        for sign, one, other in zip(node.ops, [node.left, *node.comparators], node.comparators, strict=False):
+            place, spelling = self._after(one), _SIGNS.get(type(sign))
+            if found and not (spelling and isinstance(found[0], Comparison)):
+                raise self._wrong(place, "`and` or `or` is missing")
+            left, right = self._operand(one), self._operand(other)
+            if spelling is not None:
+                found.append(self._comparison(spelling, left, right, place))
+            else:
+                member = self._member(left, right, self._token(one), self._token(other))
+                found.append(member if isinstance(sign, ast.In) else Not(member))
         return _all(found)
 
-    def _inverted(self) -> Condition:
-        token = self._here
-        self._depth += 1
-        if self._depth > _MAX_DEPTH:
-            raise self._wrong(token, f"more than {_MAX_DEPTH} conditions are within each other")
-        found = Not(self._inverted()) if self._take("not") else self._condition()
-        self._depth -= 1
-        return found
+    def _comparison(self, sign: Operator, left: Operand, right: Operand, place: _Token) -> Comparison:
+        kinds = static_kind(left), static_kind(right)
+        if "list" in kinds:
+            raise self._wrong(place, "a list is compared by `in`")
+        if None not in kinds and kinds[0] != kinds[1]:
+            raise self._wrong(place, f"a {kinds[0]} does not compare with a {kinds[1]}")
+        if "flag" in kinds and sign not in ("==", "!="):
+            raise self._wrong(place, f"true and false do not compare by {sign}")
+        return Comparison(sign, left, right)
 
-    def _condition(self) -> Condition:
-        if self._take("("):
-            found = self._either()
-            self._expect(")")
-            return found
-        token = self._here
-        if token.kind == "name" and token.text in ("missing", "matches") and self._tokens[self._next + 1].text == "(":
-            self._next += 2
-            return self._missing() if token.text == "missing" else self._matches()
-        left = self._operand()
-        if self._here.text in _OPERATORS and self._here.kind == "sign":
-            return self._chain(left)
-        is_not = self._take("not")
-        if self._take("in"):
-            return Not(self._member(left, token)) if is_not else self._member(left, token)
-        if is_not:
-            raise self._wrong(self._here, "`in` is missing after `not`")
-        if isinstance(left, Field) and left.name not in DERIVED:
-            return IsTrue(left)
-        raise self._wrong(self._here, "a comparison is missing")
-
-    def _chain(self, left: Operand) -> Condition:
-        """Parse a comparison, or several in a row, such as `3 <= duration <= 30`; `left` is already parsed."""
-        found: Condition | None = None
-        while (token := self._here).kind == "sign" and token.text in _OPERATORS:
-            self._next += 1
-            right = self._operand()
-            kinds = static_kind(left), static_kind(right)
-            if "list" in kinds:
-                raise self._wrong(token, "a list is compared by `in`")
-            if None not in kinds and kinds[0] != kinds[1]:
-                raise self._wrong(token, f"a {kinds[0]} does not compare with a {kinds[1]}")
-            if "flag" in kinds and token.text not in ("==", "!="):
-                raise self._wrong(token, f"true and false do not compare by {token.text}")
-            one = Comparison(cast(Operator, token.text), left, right)
-            found = one if found is None else Both(found, one)
-            left = right
-        assert found is not None
-        return found
-
-    def _member(self, left: Operand, token: _Token) -> Condition:
-        place = self._here
-        right = self._operand()
+    def _member(self, left: Operand, right: Operand, token: _Token, place: _Token) -> Membership:
         if static_kind(left) == "list":
             raise self._wrong(token, "a list cannot be in something")
         match right:
@@ -350,46 +359,28 @@ class _Parser:
                 raise self._wrong(place, 'a list such as ["en", "de"], or a field, comes after `in`')
         return Membership(left, right)
 
-    def _missing(self) -> Condition:
-        token = self._here
-        field = self._operand()
-        if not isinstance(field, Field) or field.name in DERIVED:
-            raise self._wrong(token, "`missing` takes a field")
-        self._expect(")")
-        return Missing(field)
-
-    def _matches(self) -> Condition:
-        token = self._here
-        argument = self._operand()
-        if static_kind(argument) not in (None, "text"):
-            raise self._wrong(token, "`matches` takes a text")
-        self._expect(",")
-        token = self._here
-        pattern = self._operand()
-        if not isinstance(pattern, Literals) or not isinstance(pattern.value, str):
-            raise self._wrong(token, 'a regular expression between " is missing')
-        try:
-            compiled = re.compile(pattern.value)
-        except (re.error, OverflowError, RecursionError) as error:
-            raise self._wrong(token, f"that is not a regular expression ({error})") from None
-        self._expect(")")
-        return Matches(argument, compiled)
-
-    def _operand(self) -> Operand:
-        token = self._here
-        self._next += token.kind != "end"
-        match token.kind:
-            case "number":
+    def _operand(self, node: ast.expr) -> Operand:
+        token = self._token(node)
+        match node:
+            case ast.Call(ast.Name()):
+                return self._call(node)
+            case ast.List(items):
+                return Literals(tuple(map(self._item, items)))
+            case ast.Name() if token.kind == "number":
                 return Literals(self._number(token))
-            case "text":
+            case ast.Name() if token.kind == "text":
                 return Literals(_ESCAPE.sub(r"\1", token.text[1:-1]))
-            case "name":
-                return self._call(token) if self._take("(") else self._field(token)
-            case "word" if token.text in ("true", "false"):
+            case ast.Name() if token.kind == "flag":
                 return Literals(token.text == "true")
-            case "sign" if token.text == "[":
-                return Literals(tuple(self._items()))
-        raise self._wrong(token, "a field or a value is missing")
+            case ast.Name() if token.text in ("null", "None", "nan"):
+                raise self._wrong(token, "use `missing(x)`")
+            case ast.Name() if token.text in ("True", "False"):
+                raise self._wrong(token, f"write `{token.text.lower()}`")
+            case ast.Subscript(before) | ast.Call(before):
+                raise self._wrong(self._after(before), "`and` or `or` is missing")
+            case ast.Name():
+                return Field(token.text.strip("`"), token.at)
+        raise self._wrong(token, _NO_VALUE)
 
     def _number(self, token: _Token) -> float | int:
         try:
@@ -401,54 +392,45 @@ class _Parser:
             raise self._wrong(token, "the number is too large")
         return exact
 
-    def _field(self, token: _Token) -> Field:
-        if token.text in ("null", "None", "nan"):
-            raise self._wrong(token, "use `missing(x)`")
-        if token.text in ("True", "False"):
-            raise self._wrong(token, f"write `{token.text.lower()}`")
-        return Field(token.text.strip("`"), token.at)
+    def _item(self, node: ast.expr) -> Scalar:
+        found = self._operand(node)
+        if not isinstance(found, Literals) or isinstance(found.value, tuple):
+            raise self._wrong(self._token(node), "a list takes numbers, texts, true and false")
+        return found.value
 
-    def _call(self, token: _Token) -> Operand:
-        place = self._here
-        match token.text:
-            case "len" | "lower":
-                argument = self._operand()
-                wanted: Sequence[Kind | None] = (None, "text", "list") if token.text == "len" else (None, "text")
-                if static_kind(argument) not in wanted or isinstance(argument, Literals):
-                    raise self._wrong(place, f"`{token.text}` takes a field with a text")
-                found: Operand = FunctionCall(token.text, argument)
-            case "quantile":
-                found = self._quantile(place)
-            case name:
-                known = ("len", "lower", "matches", "missing", "quantile")
-                close = difflib.get_close_matches(name, known, 1)
-                hint = f"did you mean `{close[0]}`?" if close else f"known are {', '.join(known)}"
-                raise self._wrong(token, f"there is no function `{name}` that gives a value; {hint}")
-        self._expect(")")
-        return found
+    def _test(self, node: ast.Call) -> Missing | Matches:
+        match self._token(node).text, list(map(self._operand, node.args)):
+            case "missing", [Field(name) as field] if name not in DERIVED:
+                return Missing(field)
+            case "matches", [argument, pattern] if static_kind(argument) in (None, "text"):
+                place = self._token(node.args[1])
+                if not isinstance(pattern, Literals) or not isinstance(pattern.value, str):
+                    raise self._wrong(place, 'a regular expression between " is missing')
+                try:
+                    return Matches(argument, re.compile(pattern.value))
+                except (re.error, OverflowError, RecursionError) as error:
+                    raise self._wrong(place, f"that is not a regular expression ({error})") from None
+        raise self._misused(node)
 
-    def _quantile(self, place: _Token) -> Quantile:
-        argument = self._operand()
-        if static_kind(argument) not in (None, "number") or isinstance(argument, Literals | Quantile):
-            raise self._wrong(place, "`quantile` takes a field with a number")
-        self._expect(",")
-        token = self._here
-        share = self._operand()
-        if (
-            not isinstance(share, Literals)
-            or kind_of(share.value) != "number"
-            or not 0 <= cast(float, share.value) <= 1
-        ):
-            raise self._wrong(token, "a share from 0 to 1 is missing")
-        return Quantile(argument, float(cast(float, share.value)))
+    def _call(self, node: ast.Call) -> FunctionCall | Quantile:
+        token = self._token(node)
+        if token.text in ("matches", "missing"):
+            raise self._wrong(token, f"`{token.text}` is a condition, not a value")
+        if token.text not in _FUNCTIONS:
+            close = difflib.get_close_matches(token.text, _FUNCTIONS, 1)
+            hint = f"did you mean `{close[0]}`?" if close else f"known are {', '.join(_FUNCTIONS)}"
+            raise self._wrong(token, f"there is no function `{token.text}` that gives a value; {hint}")
+        match token.text, list(map(self._operand, node.args)):
+            case ("len" | "lower") as name, [Field() | FunctionCall() as argument]:
+                if static_kind(argument) != "number":
+                    return FunctionCall(name, argument)
+            case "quantile", [Field() | FunctionCall("len") as argument, share]:
+                value = share.value if isinstance(share, Literals) else None
+                if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+                    raise self._wrong(self._token(node.args[1]), "a share from 0 to 1 is missing")
+                return Quantile(argument, float(value))
+        raise self._misused(node)
 
-    def _items(self) -> Iterator[Scalar]:
-        while not self._take("]"):
-            token = self._here
-            item = self._operand()
-            if not isinstance(item, Literals) or isinstance(item.value, tuple):
-                raise self._wrong(token, "a list takes numbers, texts, true and false")
-            yield item.value
-            if not self._take(","):
-                self._expect("]")
-                return
+    def _misused(self, node: ast.Call) -> UsageError:
+        name = self._token(node).text
+        return self._wrong(self._token(node.args[0] if node.args else node), f"`{name}` takes {_FUNCTIONS[name]}")

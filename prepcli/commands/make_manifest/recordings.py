@@ -21,7 +21,7 @@ from prepcli.engine.publishing.publish import UnitWriter
 from prepcli.engine.publishing.rejects import Origin
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.gate import RATE_FIELDS, ROUNDING, fit, rate_changes
-from prepcli.storage.one_name import OTHER_FORM, other_forms
+from prepcli.storage.unicode_forms import OTHER_FORM, other_forms
 
 _SAME_LENGTH = 1e-3
 """Maximum difference in seconds between the length of a file and the rounded length that lhotse has for it."""

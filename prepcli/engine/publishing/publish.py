@@ -25,7 +25,6 @@ from prepcli.engine.objects import retire
 from prepcli.engine.publishing.output_files import HashedFile, OutputFile, PublishedFile, UploadedFile
 from prepcli.engine.publishing.recorded import is_ours, stranger
 from prepcli.engine.publishing.rejects import Origin, reject_line
-from prepcli.engine.state.in_the_way import refuse_names_that_are_one
 from prepcli.engine.state.plan import FINISH_UNIT, Unit
 from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.workspace import Workspace, flush_folders, read_document, write_json
@@ -277,7 +276,6 @@ class UnitWriter:
         for name, data in self._after.items():
             self.open(name).write(data)
         files = close_all(self._files)
-        refuse_names_that_are_one(self.folder / FILES, files, self.workspace.named)
         self._refuse_strangers(files)
         return self._appear(self.document(files, close_all(self._work_files)))
 

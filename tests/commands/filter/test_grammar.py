@@ -43,6 +43,19 @@ MISTAKES = {
     f"x > {'9' * 5000}": "the number is too large",
     "x; y": "';' is not understood",
     "__import__('os') == 1": "there is no function `__import__`",
+    "missing(x) == 3": "`missing` is a condition, not a value, at the ^ in: ^missing",
+    "missing(x)(y)": "`and` or `or` is missing, at the ^ in: missing(x)^(y)",
+    "(len)(x) > 3": "there is no function",
+    "matches(x)": "`matches` takes a text, and a regular expression",
+    "(x > 3]": "`)` is missing, at the ^ in: (x > 3^]",
+    "(not x y)": "`and` or `or` is missing, at the ^ in: (not x ^y)",
+    "x in [1, 2": "`]` is missing, at the ^ in: x in ^[1, 2",
+    "x in y == z": "`and` or `or` is missing, at the ^ in: x in y ^== z",
+    "x == (y < 3)": "a field or a value is missing",
+    "x in (1, 2)": "a field or a value is missing, at the ^ in: x in ^(1, 2)",
+    "x[3] == 2": "`and` or `or` is missing, at the ^ in: x^[3]",
+    "x == 1\0": "'\\x00' is not understood",
+    f"{'lower(' * 300}x{')' * 300} == 'a'": "conditions are within each other",
     f"{'(' * 99}x{')' * 99}": "conditions are within each other",
     f"{'not ' * 5000}x": "conditions are within each other",
 }
@@ -68,6 +81,25 @@ def test_thousands_of_conditions_in_a_row(word: str) -> None:
     assert read_fields(found) == {"x"}
     block = Block({"x": [3, 4999, 5000]}, {})
     assert block.holds(found).true.tolist() == [word == "or", word == "or", False]
+
+
+def test_a_long_row_of_comparisons() -> None:
+    assert read_fields(parse(" < ".join(["x"] * 3000), "")) == {"x"}
+
+
+def test_words_of_python_are_fields() -> None:
+    found = parse("class == 1 and is in ['a', 'None'] or None_", "")
+    assert [one.name for one in fields_of(found)] == ["class", "is", "None_"]
+    assert [one.name for one in fields_of(parse("aﬁ == 007 and `and` and match", ""))] == ["aﬁ", "and", "match"]
+
+
+def test_texts_have_escapes_of_their_own() -> None:
+    found = parse("x in ['\\d', 'it\\'s', \"a\nb\", '\0']", "")
+    assert Block({"x": ["\\d", "it's", "a\nb", "\0"]}, {}).holds(found).true.all()
+
+
+def test_brackets_around_values() -> None:
+    assert parse("(x) == (3)", "") == parse("x == 3", "")
 
 
 def test_comparisons_in_a_row() -> None:
