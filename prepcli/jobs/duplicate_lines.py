@@ -2,20 +2,16 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.errors import UsageError, option
-from prepcli.formats.names import normal_path
-from prepcli.jobs.records import hash_segments
+from prepcli.jobs.same_audio import NUM_FORMS, Audio, channel_of, forms
 from prepcli.manifest.columns import key_bytes
 from prepcli.planning.hashing import Hashes
-
-Segment = tuple[str, float, float]
-"""A segment: absolute path, and offset and duration in seconds."""
 
 
 class DuplicateLine(msgspec.Struct):
@@ -27,11 +23,12 @@ class DuplicateLine(msgspec.Struct):
     duplicate_group: int = 0
     duplicate_by: str = ""
     offset: float | None = None
+    channel: Any = None
 
     @property
-    def segment(self) -> Segment:
-        """The segment that the line names."""
-        return self.audio_filepath, self.offset or 0.0, self.duration
+    def audio(self) -> Audio:
+        """The audio that the line names."""
+        return Audio(self.audio_filepath, self.offset or 0.0, self.duration, channel_of(self.channel))
 
 
 def read_duplicate_lines(name: str, path: Path) -> list[DuplicateLine]:
@@ -51,26 +48,6 @@ def read_duplicate_lines(name: str, path: Path) -> list[DuplicateLine]:
         raise UsageError(f"{option(name, path)}: that is not the output of find-duplicates: {error}") from None
 
 
-def segment_forms(segments: Sequence[Segment], base_dir: str) -> Hashes:
-    """The sorted hashes by which segments are found in a manifest whose relative paths start from `base_dir`.
-
-    Each segment has two hashes: one of its absolute path, and one of its path from `base_dir`, an absolute folder.
-    """
-    return np.sort(_forms(segments, base_dir))
-
-
-def _forms(segments: Sequence[Segment], base_dir: str) -> Hashes:
-    """The hashes of segments by their absolute paths, then those by their paths from `base_dir`."""
-    paths = [normal_path(path) for path, _, _ in segments]
-    prefix = f"{base_dir.removesuffix('/')}/"
-    offsets, durations = (np.array([one[column] for one in segments], np.float64) for column in (1, 2))
-    both = [
-        hash_segments(np.frombuffer(b"".join(map(key_bytes, names)), "<u8"), offsets, durations)
-        for names in (paths, [path.removeprefix(prefix) for path in paths])
-    ]
-    return np.concatenate(both)
-
-
 class KeyPairs(NamedTuple):
     """Pairs of a record's number and a key, as two arrays of equal length; a record may be in several pairs."""
 
@@ -78,26 +55,25 @@ class KeyPairs(NamedTuple):
     keys: Hashes
 
 
-def pairs_of(
-    listed: Sequence[DuplicateLine], base_dirs: Sequence[str], segments: Hashes, first: Sequence[int]
-) -> KeyPairs:
+def pairs_of(listed: Sequence[DuplicateLine], keys: Hashes) -> KeyPairs:
     """Find the listed records in manifests, and pair each with a hash of its group of duplicates.
 
     Args:
         listed: the lines of `find-duplicates`.
-        base_dirs: for each manifest, the absolute folder of its relative paths.
-        segments: the hash of each record's segment, as `hash_segments` returns it.
-        first: the number of the first record of each manifest.
+        keys: the key of each record's audio (`prepcli.jobs.same_audio.AudioKeys.taken_from`).
     """
     groups = np.frombuffer(b"".join(key_bytes(f"{one.duplicate_by} {one.duplicate_group}") for one in listed), "<u8")
-    records, keys = [np.empty(0, np.int64)], [np.empty(0, np.uint64)]
-    for source, base_dir in enumerate(base_dirs):
-        forms = _forms([one.segment for one in listed], base_dir)
-        order = np.argsort(forms, kind="stable")
-        here = segments[first[source] : first[source + 1]]
-        begin, end = (np.searchsorted(forms[order], here, side) for side in ("left", "right"))
-        counts = end - begin
-        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        records.append(np.repeat(np.arange(len(here)) + first[source], counts))
-        keys.append(np.tile(groups, 2)[order][np.repeat(begin, counts) + within])
-    return KeyPairs(np.concatenate(records), np.concatenate(keys))
+    all_forms = forms(one.audio for one in listed).ravel()
+    order = np.argsort(all_forms, kind="stable")
+    begin, end = (np.searchsorted(all_forms[order], keys, side) for side in ("left", "right"))
+    counts = end - begin
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    of_form = np.repeat(groups, NUM_FORMS)[order]
+    return KeyPairs(np.repeat(np.arange(len(keys)), counts), of_form[np.repeat(begin, counts) + within])
+
+
+def note_if_nothing(name: str, path: Path, num_listed: int, num_found: int) -> list[str]:
+    """A note that no record of the manifests is in a list, although the list names some; `name`: the option."""
+    if num_found or not num_listed:
+        return []
+    return [f"{option(name, path)}: none of the {num_listed:,} records that it lists is in the manifests"]

@@ -2,18 +2,12 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from prepcli.errors import UsageError
-from prepcli.jobs.duplicate_lines import DuplicateLine, pairs_of, read_duplicate_lines, segment_forms
+from prepcli.jobs.duplicate_lines import DuplicateLine, pairs_of, read_duplicate_lines
+from prepcli.jobs.same_audio import NUM_FORMS, Audio, forms
 from tests.conftest import write_lines
-
-
-def test_segments_are_found_by_either_name() -> None:
-    segments = [("/b/a.wav", 0.0, 1.0)]
-    assert len(np.intersect1d(segment_forms(segments, "/b"), segment_forms([("a.wav", 0.0, 1.0)], "/"))) == 1
-    assert len(np.intersect1d(segment_forms(segments, "/b"), segment_forms([("/b/a.wav", 0.5, 1.0)], "/b"))) == 0
 
 
 def test_a_record_has_a_key_for_each_of_its_groups() -> None:
@@ -23,9 +17,8 @@ def test_a_record_has_a_key_for_each_of_its_groups() -> None:
         DuplicateLine("/b/c.wav", 1.0, 1, 1, "audio", offset=2.0),
         DuplicateLine("/b/z.wav", 1.0, 1, 1, "text"),
     ]
-    names = [("a.wav", 0.0, 1.0), ("x.wav", 0.0, 1.0), ("c.wav", 2.0, 1.0), ("/b/a.wav", 0.0, 1.0)]
-    hashes = np.concatenate([segment_forms([one], "/none")[:1] for one in names])
-    pairs = pairs_of(listed, ["/b", "/other"], hashes, [0, 3, 4])
+    audio = [Audio("/b/a.wav", 0.0, 1.0), Audio("/b/x.wav", 0.0, 1.0), Audio("/b/c.wav", 2.0, 1.0)]
+    pairs = pairs_of(listed, forms([*audio, audio[0]])[:, NUM_FORMS // 2])
     keys: dict[int, set[int]] = {}
     for record, key in zip(pairs.records.tolist(), pairs.keys.tolist(), strict=True):
         keys.setdefault(record, set()).add(key)

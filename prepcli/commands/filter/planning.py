@@ -28,9 +28,10 @@ from prepcli.errors import UsageError, option
 from prepcli.formats.names import normal_path
 from prepcli.interface.calls import tell
 from prepcli.interface.options import PathText
-from prepcli.jobs.duplicate_lines import read_duplicate_lines, segment_forms
+from prepcli.jobs.duplicate_lines import note_if_nothing, read_duplicate_lines
 from prepcli.jobs.held_parts import HeldParts
 from prepcli.jobs.records import hash_segments
+from prepcli.jobs.same_audio import NUM_FORMS, AudioKeys, forms
 from prepcli.jobs.selection import SelectionPlan, Selector, scratch_folder
 from prepcli.manifest.index import content_digest
 from prepcli.manifest.parts import Collector, Columns, Part
@@ -116,11 +117,18 @@ class FilterPlanning:
         self._wanted, self._workspace, self._num_workers = wanted, workspace, num_workers
         self._selector = Selector(manifests, wanted.audio_base_dir, out_folder)
         self._rules, self._unique = wanted.rules, wanted.unique
-        self._fields = FieldCheck(self._rules, self._unique)
-        self._listed = _listed(wanted.listed, self._selector.all_base_dirs) if wanted.listed else None
+        self._other_unique = tuple(name for name in self._unique if name != "audio_filepath")
+        self._fields = FieldCheck(self._rules, self._other_unique)
+        self._listed = _listed(wanted.listed) if wanted.listed else None
+        self._num_found = 0
+        self._compares_files = "audio_filepath" in self._unique
+        has_list = self._listed is not None
+        is_asked = has_list or self._compares_files
+        self._audio = AudioKeys(self._selector.all_base_dirs, looks_up=has_list) if is_asked else None
         self._bits: dict[str, np.uint64] = {}
-        for name, is_given in (("listed", self._listed), ("unique", self._unique), ("sample", wanted.sample)):
-            if is_given is not None and is_given != ():
+        is_given = {"listed": has_list, "unique": bool(self._unique), "sample": wanted.sample is not None}
+        for name in is_given:
+            if is_given[name]:
                 self._bits[name] = np.uint64(1 << (len(self._rules) + len(self._bits)))
         self._tally = RuleTally(len(self._rules) + len(self._bits))
         self._folder = scratch_folder(workspace)
@@ -137,7 +145,9 @@ class FilterPlanning:
         """
         manifests = self._selector.manifests
         quantiles = self._quantiles()
-        columns = self._columns(partial(RuleCollector, self._rules, self._unique, quantiles))
+        columns = self._columns(partial(RuleCollector, self._rules, self._other_unique, quantiles))
+        if self._audio is not None:
+            columns = self._audio.added_to(columns)
         index = self._selector.read(columns, self._workspace, self._num_workers, self._on_part)
         self._fields.check(manifests)
         if self._held is not None:
@@ -156,22 +166,28 @@ class FilterPlanning:
         return plan
 
     def _columns(self, collector: Callable[[], Collector]) -> Columns:
-        has_keys = "listed" in self._bits or "sample" in self._bits
-        return Columns(keys=(("path", normal_path),) if has_keys else (), collector=collector)
+        return Columns(keys=(("path", normal_path),) if "sample" in self._bits else (), collector=collector)
 
     def _on_part(self, source: int, part: Part) -> None:
+        files, audio = np.empty(0, np.uint64), np.empty(0, np.uint64)
+        if self._audio is not None:
+            part, files, audio = self._audio.taken_from(source, part)
         self._fields.add(source, part)
         if not self._has_records and not len(part.duration) and part.problems:
             self._fields.check_types()
         self._has_records |= bool(len(part.duration))
+        unique = part.collected.unique
         if self._listed is not None:
-            here = hash_segments(part.keys["path"], part.offset, part.duration)
-            part.collected.drops[in_sorted(self._listed[source], here)] |= self._bits["listed"]
+            is_listed = in_sorted(self._listed, audio)
+            self._num_found += int(np.count_nonzero(is_listed))
+            part.collected.drops[is_listed] |= self._bits["listed"]
+        if self._compares_files:  # by the real file: two corpora may have equal names
+            unique = mix64(files ^ mix64(unique)) if len(unique) else files
         if self._held is None:
             self._consume(source, part, part.collected.drops)
         else:
             keys = [hash_segments(part.keys["path"], part.offset, part.duration)] if "path" in part.keys else []
-            drops, unique = part.collected.drops, part.collected.unique
+            drops = part.collected.drops
             self._held.add(source, part, drops=drops, unique=unique, sample=keys, duration=part.duration)
 
     def _consume(self, source: int, part: Part, drops: NDArray[np.uint64]) -> None:
@@ -237,6 +253,9 @@ class FilterPlanning:
         ]
         if self._num_without_number:
             notes.append(f"quantile leaves out {self._num_without_number:,} records, such as: {self._without_number}")
+        if self._listed is not None and self._wanted.listed is not None:
+            num_listed = len(self._listed) // NUM_FORMS
+            notes += note_if_nothing("--drop-listed", self._wanted.listed, num_listed, self._num_found)
         sample = self._wanted.sample
         if sample is not None and sample > self._tally.num_kept:
             notes.append(f"{option('--sample', f'{sample:g}')}: only {self._tally.num_kept:,} records are left")
@@ -282,8 +301,7 @@ def _repeated(keys: Hashes) -> NDArray[np.bool_]:
     return found
 
 
-def _listed(path: Path, base_dirs: Sequence[str]) -> list[Hashes]:
-    """For each manifest, the sorted hashes of the segments that the list of `--drop-listed` drops."""
-    segments = [one.segment for one in read_duplicate_lines("--drop-listed", path) if one.duplicate_place]
-    found = {base: segment_forms(segments, base) for base in dict.fromkeys(base_dirs)}
-    return [found[base] for base in base_dirs]
+def _listed(path: Path) -> Hashes:
+    """The sorted keys of the audio that the list of `--drop-listed` drops."""
+    lines = read_duplicate_lines("--drop-listed", path)
+    return np.sort(forms(one.audio for one in lines if one.duplicate_place).ravel())

@@ -1,5 +1,6 @@
 """Reads the manifests of `split`, and gives each record the number of its part."""
 
+import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,11 +15,12 @@ from prepcli.commands.split.parts import Asked
 from prepcli.engine.state.plan import InputFile
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, UsageError, option
-from prepcli.formats.names import normal_path
+from prepcli.formats.names import absolute_folder, normal_path, path_in
 from prepcli.interface.options import PathText
-from prepcli.jobs.duplicate_lines import KeyPairs, pairs_of, read_duplicate_lines, segment_forms
+from prepcli.jobs.duplicate_lines import KeyPairs, note_if_nothing, pairs_of, read_duplicate_lines
 from prepcli.jobs.held_parts import HeldParts
 from prepcli.jobs.records import hash_segments
+from prepcli.jobs.same_audio import Audio, AudioKeys, channel_of, forms
 from prepcli.jobs.selection import (
     SelectionPlan,
     Selector,
@@ -39,7 +41,7 @@ from prepcli.storage.paths import AnyPath
 
 NONE = "none"
 _DEFAULT = "speaker"
-_KEYS = ("group", "stratum", "text", "segment")
+_KEYS = ("group", "stratum", "text", "segment", "audio")
 LEFT_OUT = ("in no part", "its text is in a smaller part", "a duplicate of it is in a smaller part")
 
 
@@ -144,20 +146,29 @@ class SplitPlanning:
         of_groups = "" if by == NONE else by
         held = HeldParts(scratch_folder(workspace), **dict.fromkeys(_KEYS, np.uint64), duration=np.float64)
         present: set[str] = set()
+        is_asked = self._wanted.listed is not None or self._wanted.keep_parts is not None
+        audio = AudioKeys(selector.all_base_dirs) if is_asked else None
 
         def on_part(source: int, part: Part) -> None:
+            own: Hashes = np.empty(0, np.uint64)
+            if audio is not None:
+                part, _, own = audio.taken_from(source, part)
             found, columns = part.collected
             present.update(found)
             segment = hash_segments(part.keys["path"], part.offset, part.duration)
             rest = replace(part, collected=None, keys={})
-            held.add(source, rest, **columns, segment=segment, duration=part.duration)
+            held.add(source, rest, **columns, segment=segment, audio=own, duration=part.duration)
 
         collector = partial(KeyCollector, of_groups, self._balance, self._wanted.is_disjoint)
         columns = Columns(keys=(("path", normal_path),), collector=collector)
+        if audio is not None:
+            columns = audio.added_to(columns)
         index = selector.read(columns, workspace, self._num_workers, on_part)
         keys = Keys(**held.arrays())
         notes = self._check_fields(by, keys, present)
-        kept = self._kept(selector.all_base_dirs, of_groups, keys, index.first)
+        kept = self._kept(selector.all_base_dirs, of_groups, keys)
+        if (folder := self._wanted.keep_parts) is not None and (kept == NO_PART).all():
+            notes.append(f"{option('--keep-parts', folder)}: none of its records is in the manifests")
         groups, group_of = _grouped(keys, kept, by if keys.has_groups else "record")
         if keys.has_groups and (moved := np.flatnonzero((kept != NO_PART) & (groups.kept[group_of] != kept))).size:
             raise self._in_both(by, int(kept[moved[0]]), int(groups.kept[group_of[moved[0]]]))
@@ -167,9 +178,9 @@ class SplitPlanning:
             texts = np.flatnonzero(keys.text)
             self._leave_out(verdicts, keys.duration, KeyPairs(texts, keys.text[texts]), len(self._parts) + 1)
         if (listed := self._wanted.listed) is not None:
-            pairs = pairs_of(
-                read_duplicate_lines("--disjoint-listed", listed), selector.all_base_dirs, keys.segment, index.first
-            )
+            lines = read_duplicate_lines("--disjoint-listed", listed)
+            pairs = pairs_of(lines, keys.audio)
+            notes += note_if_nothing("--disjoint-listed", listed, len(lines), len(pairs.records))
             self._leave_out(verdicts, keys.duration, pairs, len(self._parts) + 2)
         facts = {"parts": self._facts(verdicts, keys, group_of)}
         if (verdicts == len(self._parts)).any():
@@ -212,7 +223,7 @@ class SplitPlanning:
             raise UsageError(f"{option('--keep-parts', folder)} has none of {', '.join(self._names)}")
         return found
 
-    def _kept(self, base_dirs: Sequence[str], by: str, keys: "Keys", first: Sequence[int]) -> NDArray[np.int64]:
+    def _kept(self, base_dirs: Sequence[str], by: str, keys: "Keys") -> NDArray[np.int64]:
         """For each record, the number of the part that had it in the earlier split; `NO_PART` if no part had it.
 
         A part had the record if it had a record of the same group, such as the same speaker. For a record without a
@@ -222,7 +233,6 @@ class SplitPlanning:
             base_dirs: for each manifest, the folder from which its relative audio paths start.
             by: the field of groups; empty if there are no groups.
             keys: the hashes of all records.
-            first: for each manifest, the number of its first record; at the end, the number of all records.
 
         Raises:
             UsageError: two parts of the earlier split had the same group.
@@ -230,7 +240,7 @@ class SplitPlanning:
         of_name = np.full(len(keys.duration), NO_PART, np.int64)
         of_segment = of_name.copy()
         for path in self._earlier():
-            number = self._names.index(Path(path).name)
+            number, folder = self._names.index(Path(path).name), absolute_folder(os.path.dirname(path))
             records = self._records_of(path)
             if by and keys.has_groups:
                 named = {_text(decode_value(one.fields[by])) for one in records if by in one.fields}
@@ -239,12 +249,13 @@ class SplitPlanning:
                 if (other := of_name[has_name & (of_name != NO_PART)]).size:
                     raise self._in_both(by, int(other[0]), number)
                 of_name[has_name] = number
-            segments = [(one.audio_filepath, one.offset, one.duration) for one in records]
-            for base in dict.fromkeys(base_dirs):
-                forms = segment_forms(segments, base)
-                for source in (source for source, one in enumerate(base_dirs) if one == base):
-                    here = slice(first[source], first[source + 1])
-                    of_segment[here][in_sorted(forms, keys.segment[here])] = number
+            # A relative path may start from the folder of the earlier split, or from that of the manifests.
+            audio = [
+                Audio(path, one.offset, one.duration, channel_of(one.get("channel")))
+                for one in records
+                for path in dict.fromkeys(path_in(base, one.audio_filepath) for base in (folder, *base_dirs))
+            ]
+            of_segment[in_sorted(np.sort(forms(audio).ravel()), keys.audio)] = number
         return np.where(of_name == NO_PART, of_segment, of_name)
 
     def _records_of(self, path: str) -> list[Record]:
@@ -302,6 +313,7 @@ class Keys:
         stratum: hash of the values to balance.
         text: hash of the text without case and punctuation; 0 for a record without text.
         segment: hash of path, offset and duration.
+        audio: key of the audio (`prepcli.jobs.same_audio`); empty unless records are looked for.
         duration: seconds.
     """
 
@@ -309,6 +321,7 @@ class Keys:
     stratum: Hashes
     text: Hashes
     segment: Hashes
+    audio: Hashes
     duration: NDArray[np.float64]
 
     @property

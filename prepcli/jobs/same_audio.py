@@ -1,0 +1,141 @@
+"""One identity of the audio of a record, by which lists and earlier splits find it: real file, span and channel.
+
+Two records are the same audio although one names its file through a link, from another folder or with `..`, or has a
+measured duration in place of a rounded one.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prepcli.formats.names import path_in
+from prepcli.manifest.columns import key_bytes
+from prepcli.manifest.parts import Collector, Columns, Part
+from prepcli.planning.hashing import GOLDEN, Hashes, mix64
+from prepcli.storage.addresses import is_address
+from prepcli.storage.containers import SEPARATOR, name_in, place_of
+
+START_STEP, LENGTH_STEP = 0.02, 0.05
+"""Two spans are the same if their starts differ by less than the first, and their lengths by less than the second (in
+seconds); they may be the same up to twice that."""
+NUM_FORMS = 9
+_CHANNEL = "channel"
+
+
+class Audio(NamedTuple):
+    """The audio of a record: its absolute path, offset and duration in seconds, and channel; empty without one."""
+
+    path: str
+    offset: float
+    duration: float
+    channel: str = ""
+
+
+def real_file(base_dir: str, path: str, looks_up: bool = True) -> str:
+    """The path of an audio file, which starts from `base_dir` if it is relative, without links and `..`.
+
+    Of a record in a container, only the container is looked up. An address in a store is returned as it is. Without
+    `looks_up`, only its folder is looked up, once for all of its files: the file itself may be a link.
+    """
+    whole = path_in(base_dir, path)
+    if SEPARATOR in whole and (place := place_of(whole)) is not None:
+        return name_in(_real_container(place.path), place.member)
+    if is_address(whole):
+        return whole
+    folder, name = os.path.split(whole)
+    whole = f"{_real_folder(folder).removesuffix('/')}/{name}"
+    return os.path.realpath(whole) if looks_up and os.path.islink(whole) else whole
+
+
+_real_folder = lru_cache(1 << 12)(os.path.realpath)
+
+
+@lru_cache(1 << 12)
+def _real_container(path: str) -> str:
+    return real_file("", path)
+
+
+def channel_of(value: object) -> str:
+    """The channel that a record names, as text; empty if it names none."""
+    return str(value) if type(value) in (int, str) else ""
+
+
+class AudioKeys:
+    """Makes the key of each record's audio while manifests are read."""
+
+    def __init__(self, base_dirs: Sequence[str], *, looks_up: bool = True) -> None:
+        """`base_dirs`: for each manifest, the folder from which its relative paths start. `looks_up`: see `real_file`.
+
+        A look at each file takes 2 us on a local disk, and may take 100 times as long on a file system of a cluster.
+        """
+        numbers = {base: number for number, base in enumerate(dict.fromkeys(base_dirs))}
+        self._of_source = [f"file{numbers[base]}" for base in base_dirs]
+        self._keys = tuple(
+            (f"file{number}", partial(real_file, base, looks_up=looks_up)) for base, number in numbers.items()
+        )
+
+    def added_to(self, columns: Columns) -> Columns:
+        """The columns to read, with those that `taken_from` needs; there must be a collector."""
+        assert columns.collector is not None
+        collector = partial(_ChannelCollector, columns.collector)
+        return columns._replace(keys=(*columns.keys, *self._keys), collector=collector)
+
+    def taken_from(self, source: int, part: Part) -> tuple[Part, Hashes, Hashes]:
+        """Take a part of the manifest number `source`, which was read with the columns of `added_to`.
+
+        Returns:
+            The part as it is without these columns; for each record, a hash of its real file, and the key of its
+            audio, which is one of the `forms` of the same audio.
+        """
+        collected, channels = part.collected
+        files = part.keys[self._of_source[source]]
+        starts, lengths = _steps(part.offset, START_STEP), _steps(part.duration, LENGTH_STEP)
+        return replace(part, collected=collected), files, _hash(files, channels, starts, lengths)
+
+
+class _ChannelCollector:
+    """Collects hashes of the channels that records name, beside the results of another collector."""
+
+    def __init__(self, make: Callable[[], Collector]) -> None:
+        self._inner = make()
+        names = tuple(self._inner.fields)
+        self.fields: Sequence[str] = names if _CHANNEL in names else (*names, _CHANNEL)
+        self._num_inner, self._place = len(names), self.fields.index(_CHANNEL)
+        self._channels: list[bytes] = []
+
+    def add(self, values: Sequence[list[Any]]) -> None:
+        """Add consecutive records (`Collector.add`)."""
+        self._inner.add(values[: self._num_inner])
+        self._channels += [key_bytes(channel_of(value)) for value in values[self._place]]
+
+    def result(self) -> tuple[Any, Hashes]:
+        """The result of the other collector, and for each record a hash of its channel."""
+        return self._inner.result(), np.frombuffer(b"".join(self._channels), "<u8")
+
+
+def forms(audio: Iterable[Audio]) -> Hashes:
+    """The keys that the same audio may have in a manifest: shape (N, `NUM_FORMS`)."""
+    rows = list(audio)
+    files, channels = (
+        np.frombuffer(b"".join(map(key_bytes, texts)), "<u8")[:, None]
+        for texts in ([real_file("", one.path) for one in rows], [one.channel for one in rows])
+    )
+    starts = _steps(np.array([one.offset for one in rows], np.float64), START_STEP)
+    lengths = _steps(np.array([one.duration for one in rows], np.float64), LENGTH_STEP)
+    near = np.arange(-1, 2)
+    around = starts[:, None] + near.repeat(3), lengths[:, None] + np.tile(near, 3)
+    return _hash(files, channels, *around)
+
+
+def _steps(seconds: NDArray[np.float64], step: float) -> NDArray[np.int64]:
+    return np.floor(seconds / step + 0.5).astype(np.int64)
+
+
+def _hash(files: Hashes, channels: Hashes, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Hashes:
+    with np.errstate(over="ignore"):
+        return mix64(files ^ mix64(channels ^ mix64(starts.view(np.uint64))) ^ lengths.view(np.uint64) * GOLDEN)
