@@ -1,5 +1,7 @@
 """Reads the context of a record: a second segment of audio, which fields such as `context_audio_filepath` name."""
 
+from typing import Any
+
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.manifest.record import Record
 
@@ -9,6 +11,8 @@ CONTEXT_FIELDS = {
     "context_audio_offset": "offset",
 }
 """The fields of a record's context, each with the matching field of the record itself."""
+CHANNEL = "context_audio_channel"
+"""The channel of the context in its file; no program but prepcli reads it."""
 
 
 def context_of(record: Record, *, required: bool = True) -> Record | None:
@@ -31,6 +35,16 @@ def context_of(record: Record, *, required: bool = True) -> Record | None:
         return Record({CONTEXT_FIELDS[name]: raw for name, raw in named.items()})
     except RecordRejected as rejected:
         raise in_context(rejected) from None
+
+
+def context_channel(record: Record) -> Any:
+    """The channel of a record's context, unchecked: that of `CHANNEL`; without it, that of the record in its own file.
+
+    In another file, a channel with the same number may be another speaker's.
+    """
+    named = record.get(CHANNEL)
+    is_own_file = record.get("context_audio_filepath") == record.audio_filepath
+    return record.get("channel") if named is None and is_own_file else named
 
 
 def in_context(rejected: RecordRejected) -> RecordRejected:

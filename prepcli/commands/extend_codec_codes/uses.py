@@ -17,7 +17,7 @@ from prepcli.formats.plain_codes import codes_file, codes_stem
 from prepcli.formats.shar import CONTEXT, TARGET
 from prepcli.jobs.record_job import RecordUnit, units_of
 from prepcli.jobs.records import Records
-from prepcli.manifest.context import context_of
+from prepcli.manifest.context import context_channel, context_of
 from prepcli.manifest.record import Record
 from prepcli.planning.hashing import Hashes, have_several
 from prepcli.planning.split import Indices
@@ -65,7 +65,7 @@ def context_use(records: Records, number: int, record: Record) -> Use | None:
     if context is None:
         return None
     path = records.audio_path(number, context.audio_filepath)
-    return Use(path, context.offset, context.duration, record.get("channel"))
+    return Use(path, context.offset, context.duration, context_channel(record))
 
 
 @dataclass(frozen=True, slots=True)

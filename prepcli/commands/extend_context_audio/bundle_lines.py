@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.jobs.records import Records
+from prepcli.manifest.context import CHANNEL
 from prepcli.manifest.record import Value
 
 FIELDS = {
@@ -17,6 +18,7 @@ FIELDS = {
     "duration": "context_audio_duration",
     "text": "context_audio_text",
     "normalized_text": "context_audio_normalized_text",
+    "channel": CHANNEL,
 }
 """Fields that are copied from the record of the context, each with its name in the extended record.
 
@@ -61,7 +63,8 @@ class ContextLines:
         added: dict[str, Value] = {
             target: other.fields[name]
             for name, target in FIELDS.items()
-            if name in other.fields and (name != "normalized_text" or bytes(other.fields[name]) != b"null")
+            if name in other.fields
+            and (name not in ("normalized_text", "channel") or bytes(other.fields[name]) != b"null")
         }
         if not other.has_offset:
             added[FIELDS["offset"]] = msgspec.Raw(b"0.0")

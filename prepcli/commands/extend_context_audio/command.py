@@ -86,7 +86,8 @@ def extend_context_audio(
 
     Writes OUT/<stem>_withContextAudioMinDur3.0MinSSIM0.6.json: the records in the order of the input, each with
     context_speaker_similarity, context_audio_filepath, context_audio_offset, context_audio_duration, context_audio_text
-    and, where the other record has one, context_audio_normalized_text. Records without a context are listed as rejects.
+    and, where the other record has them, context_audio_normalized_text and context_audio_channel. Records without a
+    context are listed as rejects.
 
     The output is identical for any number of ranks, and on a CPU for any number of threads and any --batch-duration.
     Between devices, and on GPUs with another --batch-duration, embeddings differ by float rounding: sometimes in the

@@ -11,7 +11,7 @@ from prepcli.audio.limits import SAME_SECONDS
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.formats.shar import CONTEXT, Cut, Recording, Supervision, recording_id, segment_id
 from prepcli.jobs.records import hash_segments
-from prepcli.manifest.context import CONTEXT_FIELDS, context_of
+from prepcli.manifest.context import CONTEXT_FIELDS, context_channel, context_of
 from prepcli.manifest.fields import decode_value, is_skipped, parse_fields
 from prepcli.manifest.index import ManifestIndex
 from prepcli.manifest.parts import Floats, Ints
@@ -43,13 +43,14 @@ class AudioPart:
 class Entry:
     """The fields of a record from which its cut is made.
 
-    `id` is the id of the cut. `channel` is the value from the manifest, not checked yet.
+    `id` is the id of the cut. `channel` and `context_channel` are values from the manifest, not checked yet.
     """
 
     id: str
     target: AudioPart
     context: AudioPart | None
     channel: Any
+    context_channel: Any
     text: str
     speaker: str | None
     language: str | None
@@ -117,8 +118,8 @@ def read_entry(record: Record, occurrence: int, has_context: bool) -> Entry:
     id = segment_id("cut", recording_id(target.audio_filepath), target.offset, target.duration)
     if occurrence:
         id = f"{id}-{occurrence + 1}"  # NeMo's ids end in a decimal point and two digits
-    channel = record.get("channel")
-    return Entry(id, target, context, channel, text, speaker, language or lang, lang, custom)
+    channels = record.get("channel"), None if context is None else context_channel(record)
+    return Entry(id, target, context, *channels, text, speaker, language or lang, lang, custom)
 
 
 def _context(record: Record) -> AudioPart:

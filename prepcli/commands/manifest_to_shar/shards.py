@@ -237,7 +237,8 @@ def _addresses(located: _Located) -> list[str | ByteRange]:
 def _find_audio(records: Records, number: int, entry: Entry, store: SegmentStore) -> _Located:
     part = entry.target
     path = own = records.audio_path(number, part.audio_filepath)
-    if entry.context is not None and entry.context.is_near(part):
+    is_same_channel = entry.context_channel in (None, entry.channel) or entry.channel is None
+    if entry.context is not None and is_same_channel and entry.context.is_near(part):
         other = records.audio_path(number, entry.context.audio_filepath)
         if own == other or real_path(own) == real_path(other):
             raise RecordRejected(RejectReason.CONTEXT_IS_TARGET, "the context is the same segment as the target")
@@ -246,7 +247,7 @@ def _find_audio(records: Records, number: int, entry: Entry, store: SegmentStore
     if entry.context is not None:
         part = entry.context
         path = records.audio_path(number, part.audio_filepath)
-        context = _of_context(store.locate, path, part.offset, part.duration, entry.channel)
+        context = _of_context(store.locate, path, part.offset, part.duration, entry.context_channel)
     return _Located(entry, target, context)
 
 

@@ -85,8 +85,12 @@ def awkward_records(corpus: Path) -> Lines:
     soundfile.write(corpus / "two@.wav", np.random.default_rng(1).standard_normal((16000, 2)) / 10, 16000)
     for channel in (0, 1, None):
         records.append({"audio_filepath": "two@.wav", "duration": 1.0, "text": str(channel), "channel": channel})
+    # The context's own channel, or in another file the first.
+    for more in ({}, {"context_audio_channel": 1}):
+        context = {"context_audio_filepath": "two@.wav", "context_audio_offset": 0.5, "context_audio_duration": 0.5}
+        records.append({"audio_filepath": "twin.flac", "duration": 1.5, "text": "c", "channel": 1} | context | more)
     twin = {"filepath": "twin.wav", "duration": 1.5, "offset": 0.0}
-    records[-1] |= {f"context_audio_{name}": value for name, value in twin.items()}
+    records[-3] |= {f"context_audio_{name}": value for name, value in twin.items()}
     return records
 
 
@@ -94,7 +98,9 @@ def alone(codec: ToyCodec, path: Path, offset: float, duration: float, channel: 
     """The codes of a segment by soundfile and torchaudio, with nothing else in the batch."""
     samples, rate = soundfile.read(path, dtype="float32", always_2d=True)
     start = round(offset * rate)
-    mono = torch.from_numpy(samples[start : start + round(duration * rate), channel or 0].copy())
+    mono = torch.from_numpy(
+        samples[start : start + round(duration * rate), min(channel or 0, samples.shape[1] - 1)].copy()
+    )
     if rate != codec.sampling_rate:
         length = round(len(mono) * codec.sampling_rate / rate)
         mono = torchaudio.transforms.Resample(rate, codec.sampling_rate)(mono)[:length]
@@ -109,7 +115,7 @@ def test_each_segment_once_with_the_codes_of_it_alone(corpus: Path, extend: Exte
     assert (done.code, done.err) == (0, "")
     assert (done.json["records_out"], done.json["rejects"]) == (len(records), 0)
     words = " segments (3%) have a much lower sampling rate than the codec's 16000 Hz (8000 Hz: 2): resampling does not"
-    assert done.json["details"]["low_rates"].startswith(f"2 of {len(records) + HALF + 2}{words}")  # once a context
+    assert done.json["details"]["low_rates"].startswith(f"2 of {len(records) + HALF + 4}{words}")  # once a context
     assert done.json["units"] > 10
     assert done.json["outputs"] == {"manifest": str(out / NAME)}
     lines = read_lines(out / NAME)
@@ -119,14 +125,16 @@ def test_each_segment_once_with_the_codes_of_it_alone(corpus: Path, extend: Exte
     for record, line in zip(records, lines, strict=True):
         assert line | record == line
         assert (CONTEXT in line) == ("context_audio_filepath" in record)
-        uses = [(TARGET, record["audio_filepath"], record.get("offset", 0.0), record["duration"])]
+        uses = [
+            (TARGET, record["audio_filepath"], record.get("offset", 0.0), record["duration"], record.get("channel"))
+        ]
         if CONTEXT in line:
             context = (record[f"context_audio_{name}"] for name in ("filepath", "offset", "duration"))
-            uses.append((CONTEXT, *context))
-        for field, path, offset, duration in uses:
+            uses.append((CONTEXT, *context, record.get("context_audio_channel")))
+        for field, path, offset, duration, channel in uses:
             found = torch.load(line[field])
             assert found.dtype == torch.int16
-            np.testing.assert_array_equal(found, alone(codec, corpus / path, offset, duration, record.get("channel")))
+            np.testing.assert_array_equal(found, alone(codec, corpus / path, offset, duration, channel))
     check_names(lines, out)
     checked = prepcli("verify", out)
     assert checked.code == 0, checked.out

@@ -156,6 +156,7 @@ def test_segments_normalized_text_stale_fields_and_several_manifests(tmp_path: P
     segments = read_lines(corpus / "segments.json")
     for number, record in enumerate(segments):
         record |= {"normalized_text": f"normal {number}", "context_audio_normalized_text": "stale", "n": 1.50}
+        record |= {"context_audio_channel": 7} | ({"channel": 0} if number % 2 else {})
     segments[3].pop("normalized_text")
     write_lines(tmp_path / "one.json", segments[:4])
     write_lines(tmp_path / "two.json", segments[4:])
@@ -170,6 +171,7 @@ def test_segments_normalized_text_stale_fields_and_several_manifests(tmp_path: P
         assert other is not record
         assert line["offset"] == record["offset"]
         assert line.get("context_audio_normalized_text") == other.get("normalized_text")
+        assert line.get("context_audio_channel") == other.get("channel")
     assert any("context_audio_normalized_text" not in line for line in lines)
 
 

@@ -203,7 +203,7 @@ def test_unknown_fields_keep_their_text(tmp_path: Path) -> None:
 
 
 def test_channels(tmp_path: Path) -> None:
-    """The manifest's channel, else the first; a mono file is what it is; said once."""
+    """The manifest's channel, else the first; of a context its own, or in the target's file that; said once."""
     stereo = write_audio(tmp_path / "stereo.wav", 2.0, channels=2, seed=1)
     mono = write_audio(tmp_path / "mono.wav", 2.0, seed=2)
     times = {"context_audio_offset": 0.5, "context_audio_duration": 1.5}
@@ -213,7 +213,9 @@ def test_channels(tmp_path: Path) -> None:
         (record("stereo.wav", **of_stereo), stereo[:8000, 0], stereo[4000:, 0]),
         (record("stereo.wav", channel=1, **of_stereo), stereo[:8000, 1], stereo[4000:, 1]),
         (record("stereo.wav", channel=0, **of_mono), stereo[:8000, 0], mono[4000:]),
-        (record("mono.wav", channel=1, **of_stereo), mono[:8000], stereo[4000:, 1]),
+        (record("stereo.wav", channel=1, context_audio_channel=0, **of_stereo), stereo[:8000, 1], stereo[4000:, 0]),
+        (record("mono.wav", channel=1, **of_stereo), mono[:8000], stereo[4000:, 0]),
+        (record("mono.wav", channel=0, context_audio_channel=1, **of_stereo), mono[:8000], stereo[4000:, 1]),
         (record("mono.wav", **of_mono), mono[:8000], mono[4000:]),
     ]  # fmt: skip
     write_lines(tmp_path / "m.json", [row for row, _, _ in rows])
@@ -225,7 +227,7 @@ def test_channels(tmp_path: Path) -> None:
             assert np.array_equal(item.target.samples, target)
             assert np.array_equal(item.context.samples, context_samples)
             assert item.context.manifest["channel_ids"] == [0]
-        assert report["details"]["channels"].startswith("4 records name audio of several channels")
+        assert report["details"]["channels"].startswith("6 records name audio of several channels")
     printed = prepcli("manifest-to-shar", tmp_path / "m.json", tmp_path / "again")
     assert (printed.out + printed.err).count("several channels") == 1
 
