@@ -86,9 +86,10 @@ def awkward_records(corpus: Path) -> Lines:
     for channel in (0, 1, None):
         records.append({"audio_filepath": "two@.wav", "duration": 1.0, "text": str(channel), "channel": channel})
     # The context's own channel, or in another file the first.
+    write_audio(corpus / "solo.wav", 1.5, 16000)
     for more in ({}, {"context_audio_channel": 1}):
         context = {"context_audio_filepath": "two@.wav", "context_audio_offset": 0.5, "context_audio_duration": 0.5}
-        records.append({"audio_filepath": "twin.flac", "duration": 1.5, "text": "c", "channel": 1} | context | more)
+        records.append({"audio_filepath": "solo.wav", "duration": 1.5, "text": "c", "channel": 1} | context | more)
     twin = {"filepath": "twin.wav", "duration": 1.5, "offset": 0.0}
     records[-3] |= {f"context_audio_{name}": value for name, value in twin.items()}
     return records
