@@ -44,7 +44,6 @@ from prepcli.jobs.selection import (
     SelectionContents,
     SelectionPlan,
     Treatment,
-    each_line,
     left_out,
     treatments_of,
 )
@@ -55,8 +54,9 @@ OWNER = "filter: "
 """The beginning of every `_skipme` that `filter` writes; a `_skipme` with another beginning is left as it is."""
 _MARK = re.compile(rb',"_skipme":"%b(?:[^"\\\n]|\\.)*"(?=\}[ \t\r]*$)' % OWNER.encode(), re.MULTILINE)
 _END = re.compile(rb"\}[ \t\r]*\Z")
-Reasons = dict[bytes, str]
-"""The text of the mark for each line that gets one, by the hash of the line (`_key`)."""
+Reasons = dict[bytes, list[str | None]]
+"""The texts of the marks by the hash of the line (`_key`): one for all equal lines, or one for each of them in their
+order, None for a line without a mark (`--unique` keeps the first of equal lines)."""
 
 
 def treatment_of(contents: SelectionContents, verdict: int, marks: bool) -> Treatment:
@@ -89,7 +89,7 @@ def mark_records(path: str, wanted: FilterSettings, engine: RunOptions) -> Repor
         manifests = list(without_marks(manifests_of(tarred), workspace.root))
         plan = plan_of(manifests, wanted, folder / folder.name, workspace, engine)
         facts = plan.contents.facts
-        is_changed = not engine.dry_run and mark_set(tarred, reasons_of(plan), facts)
+        is_changed = not engine.dry_run and mark_set(tarred, reasons_of(plan, bool(wanted.unique)), facts)
     marked, of = facts["together"], facts["of"]
     rejects = Counter(problem.reason.value for problem in plan.contents.problems)
     return Report(
@@ -169,43 +169,92 @@ def without_marks(paths: Iterable[Path], folder: Path) -> Iterator[str]:
         yield str(copy if is_marked else path)
 
 
-def reasons_of(plan: SelectionPlan) -> Reasons:
-    """For each line that rules drop, the value of its `_skipme`, which names the rules; by the hash of the line."""
-    marked, reasons = partial(treatment_of, marks=True), {}
+def reasons_of(plan: SelectionPlan, has_unique: bool) -> Reasons:
+    """The value of `_skipme`, which names the rules, for the lines that rules drop.
+
+    `has_unique`: whether equal lines may be treated differently; then the lines are read twice.
+    """
+    marked: Reasons = {key: [reason] for key, reason in _each_reason(plan) if reason is not None}
+    if has_unique:
+        for texts in marked.values():
+            texts.clear()
+        for key, reason in _each_reason(plan):
+            if key in marked:
+                marked[key].append(reason)
+    return marked
+
+
+def _each_reason(plan: SelectionPlan) -> Iterator[tuple[bytes, str | None]]:
+    """Yield the hash of each line, and the mark that it gets."""
+    treatment = partial(treatment_of, marks=True)
     for unit in plan.units:
         lines = Lines(plan.contents.slices.block(unit))
-        treatments, of_line = treatments_of(plan.contents, unit, lines, marked, keeps_skipped=True)
-        for number, changes in each_line([one.changes for one in treatments], of_line):
-            reasons[_key(lines.at(number))] = str(changes["_skipme"])
-    return reasons
+        treatments, of_line = treatments_of(plan.contents, unit, lines, treatment, keeps_skipped=True)
+        reasons = [None if one.changes is None else str(one.changes["_skipme"]) for one in treatments]
+        for number, kind in enumerate(of_line.tolist()):
+            yield _key(lines.at(number)), reasons[kind]
 
 
 def mark_set(one: TarredSet, reasons: Reasons, facts: Mapping[str, Any]) -> bool:
     """Write the marks into all manifests of a set, also those of its earlier versions; returns whether one has changed.
 
     `facts`: the records and hours that rules drop; they are kept in OUT.prepcli as long as there are marks.
+
+    Raises:
+        UsageError: the manifest of the whole set has other lines than those of its shards.
     """
+    for part in one.sets:
+        _check_whole(part, reasons)
     folder = Path(str(one.folder))
     units, record = _units(folder), Workspace(folder).root / MARKS_FILE
     if reasons and record.parent.is_dir():
         write_json(record, facts)
     changed = False
+    seen: Counter[bytes] = Counter()
     for part in one.sets:
         wholes = [part.folder / name for name in listing(part.folder).files if WHOLE_MANIFEST.fullmatch(name)]
+        seen_of_whole = {path: seen.copy() for path in wholes}
         for path in (*part.manifests.values(), *wholes):
             name = relative(path, folder)
-            changed |= _rewrite(Path(str(path)), name, _marked(str(path), reasons), units.get(name))
+            lines = _marked(str(path), reasons, seen_of_whole.get(path, seen))
+            changed |= _rewrite(Path(str(path)), name, lines, units.get(name))
+        if not part.manifests:
+            seen = max(seen_of_whole.values(), key=Counter.total, default=seen)
     if not reasons:
         record.unlink(missing_ok=True)
     return changed
+
+
+def _check_whole(part: TarredSet, reasons: Reasons) -> None:
+    """Check that the manifest of the whole set has the lines that get marks, as often as those of the shards."""
+    if not reasons or not part.manifests or not part.whole.is_file():
+        return
+    own, of_shards = (
+        Counter(key for path in paths for line in _bare_lines(str(path)) if (key := _key(line)) in reasons)
+        for paths in ([part.whole], part.manifests.values())
+    )
+    if own != of_shards:
+        raise UsageError(
+            f"{part.whole} has other lines than the manifests of its shards, so the marks would be missing in it, and "
+            "NeMo reads either; make it again of all their lines, one shard after the other, or remove it"
+        )
+
+
+def _bare_lines(path: str) -> Iterator[bytes]:
+    """Yield the lines of a manifest without marks of `filter`."""
+    for block in blocks_of(Range(path, 0, None)):
+        yield from _MARK.sub(b"", block).split(b"\n")
 
 
 def _key(line: bytes) -> bytes:
     return blake2b(line.rstrip(), digest_size=16).digest()
 
 
-def _marked(path: str, reasons: Reasons) -> Iterator[bytes]:
-    """Yield the lines of a manifest, in blocks, with the marks in `reasons`, and without earlier marks of `filter`."""
+def _marked(path: str, reasons: Reasons, seen: Counter[bytes]) -> Iterator[bytes]:
+    """Yield the lines of a manifest, in blocks, with the marks in `reasons`, and without earlier marks of `filter`.
+
+    `seen`: how often each line with a mark has occurred in the manifests before; it counts on.
+    """
     for block in blocks_of(Range(path, 0, None)):
         data = _MARK.sub(b"", block)
         if not reasons:
@@ -213,7 +262,12 @@ def _marked(path: str, reasons: Reasons) -> Iterator[bytes]:
             continue
         lines = data.split(b"\n")
         for number, line in enumerate(lines):
-            reason = reasons.get(_key(line))
+            key = _key(line)
+            texts = reasons.get(key)
+            if texts is None:
+                continue
+            reason = texts[min(seen[key], len(texts) - 1)]
+            seen[key] += 1
             if reason is not None and (end := _END.search(line)):
                 text = msgspec.json.encode(reason)
                 lines[number] = b'%b,"_skipme":%b%b' % (line[: end.start()], text, line[end.start() :])

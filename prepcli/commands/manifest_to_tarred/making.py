@@ -17,7 +17,7 @@ from prepcli.engine.run.report import Report
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import option
 from prepcli.formats.indexes import indexes_of
-from prepcli.formats.tarred import OUTPUT_PATTERNS, ExistingSet, names_of_version
+from prepcli.formats.tarred import MARKS_FILE, OUTPUT_PATTERNS, ExistingSet, names_of_version
 from prepcli.jobs.row_names import BY_ID
 from prepcli.jobs.source import RecordSource
 from prepcli.planning.arrays import Growing
@@ -64,6 +64,8 @@ def make_set(output: Output, source: RecordSource, form: TarForm, base: Existing
                 )
         if num_without := totals(markers)[NO_TEXT]:
             details[NO_TEXT] = f"{num_without:,} records; a model that learns to write text needs one for each"
+        if (output.workspace.main_root / MARKS_FILE).is_file():
+            details["marks"] = "shards that were made now have no marks of filter --skipme: run that again"
         return details | channels_note(totals(markers)[SEVERAL_CHANNELS], "files")
 
     return run(

@@ -252,3 +252,43 @@ def test_nemo_skips_exactly_the_marked_records(tmp_path: Path) -> None:
         lines = read_lines(one / "tarred_audio_manifest.json")
         assert found == {line["text"] for line in lines if "_skipme" not in line}
         assert 0 < len(found) < len(lines)
+
+
+def copy_of_others(one: Path, folder: Path) -> tuple[Path, Path, Path]:
+    """The set without state, as other programs leave it; the manifest of its first shard, and that of the whole."""
+    shutil.copytree(one, folder, ignore=shutil.ignore_patterns("*.idx"))
+    return folder, sorted(folder.glob("sharded_manifests/*.json"))[0], folder / "tarred_audio_manifest.json"
+
+
+def test_of_equal_lines_one_stays_without_a_mark(tmp_path: Path) -> None:
+    other, shard, whole = copy_of_others(set_of(tmp_path), tmp_path / "other")
+    first = shard.read_bytes().split(b"\n")[0] + b"\n"
+    for path in (shard, whole):
+        path.write_bytes(first + path.read_bytes())
+    before = tree(other)
+    report = mark(other, "--unique", "audio_filepath")
+    assert report["status"] == "done"
+    for path in (shard, whole):
+        assert [bool(line.get("_skipme")) for line in read_lines(path)][:3] == [False, True, False]
+        assert len(marks(path)) == 1
+    assert mark(other, "--unique", "audio_filepath")["status"] == "nothing_to_do"
+    assert mark(other)["status"] == "done"
+    assert tree(other) == before
+
+
+def test_a_whole_manifest_with_other_lines_is_refused(tmp_path: Path) -> None:
+    """Written again by another program: its lines are the same records, but not the same bytes."""
+    other, _, whole = copy_of_others(set_of(tmp_path), tmp_path / "other")
+    whole.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in read_lines(whole)))
+    before = tree(other)
+    found = mark(other, *LONG, code=2)
+    assert "tarred_audio_manifest.json has other lines than the manifests of its shards" in str(found["error"])
+    assert tree(other) == before
+
+
+def test_a_set_that_is_made_anew_says_that_its_marks_are_gone(tmp_path: Path) -> None:
+    one = set_of(tmp_path)
+    mark(one, *LONG)
+    again = prepcli("manifest-to-tarred", SHORT_CORPUS / "manifest.json", one, "--num-shards", 2, "--overwrite")
+    assert again.code == 0
+    assert "have no marks of filter --skipme: run that again" in again.out + again.err
