@@ -204,13 +204,19 @@ def may_lie_outside(path: str) -> bool:
     return "\0" in path or os.path.isabs(path) or ".." in path.split("/")
 
 
-def workspace_of(state_name: str, data_root: Path) -> Workspace:
-    """The workspace of the data set with this `CorpusPart.state_name`.
+def state_folder(state_name: str) -> str:
+    """The folder of the workspace of the data set with this `CorpusPart.state_name`, in the state of the data root.
 
     Each data set has its own workspace, so that data sets can be added to the data root later.
+    """
+    return f"sets/{state_name}"
+
+
+def workspace_of(state_name: str, data_root: Path) -> Workspace:
+    """The workspace of the data set with this `CorpusPart.state_name`.
 
     Raises:
         UsageError: the data root is in the state folder of a run.
     """
     refuse_state(data_root)
-    return Workspace(data_root, Workspace(data_root).root / "sets" / state_name)
+    return Workspace(data_root, Workspace(data_root).root / state_folder(state_name))
