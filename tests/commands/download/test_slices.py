@@ -7,14 +7,14 @@ import shutil
 import stat
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import soundfile
 
 from prepcli.audio.probe import probe
-from prepcli.commands.download.slices import SlicingJob, SlicingPlan
-from prepcli.engine.state.workspace import Workspace
+from prepcli.commands.download import slices
 from tests.commands.download.make_fisher import RATE, make_fisher, write_conversation
 from tests.commands.download.published.test_fisher import (
     TALK,
@@ -119,15 +119,15 @@ def test_no_slice_can_have_infinite_seconds(tmp_path: Path) -> None:
 def test_a_transcript_that_changes_during_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_fisher(tmp_path / "ldc", 5, 20.0)
     transcripts = sorted((tmp_path / "ldc").rglob("*.txt"))
-    plan = SlicingJob.plan
+    survey = slices.survey
 
-    def plan_and_change(self: SlicingJob, workspace: Workspace) -> SlicingPlan:
-        made = plan(self, workspace)
+    def survey_and_change(*arguments: Any) -> list[slices.Surveyed]:
+        surveyed = survey(*arguments)
         for path in transcripts:
             path.write_bytes(path.read_bytes() + b"\n")
-        return made
+        return surveyed
 
-    monkeypatch.setattr(SlicingJob, "plan", plan_and_change)
+    monkeypatch.setattr(slices, "survey", survey_and_change)
     done = run(tmp_path / "ldc", tmp_path / "out")
     assert done.code == 1
     assert "was changed during the run" in done.error_line
