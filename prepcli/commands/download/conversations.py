@@ -2,10 +2,10 @@
 
 import os
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, NamedTuple, Protocol
+from typing import NamedTuple
 
 from prepcli.errors import RecordRejected, RejectReason, naming
 from prepcli.manifest.record import MAX_SECONDS
@@ -21,12 +21,14 @@ class Conversation:
         part: the part of the corpus, such as `train`; each part has a manifest.
         audio: path of the recording; the expected file name if the recording was not found.
         transcript: path of the transcript.
+        speakers: the names of persons that tables of the corpus give, by channel as the transcript names it.
     """
 
     id: str
     part: str
     audio: str
     transcript: str
+    speakers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ class TranscriptLine:
             persons.
         channel: number of the channel, from 0.
         start, end: seconds from the start of the recording.
-        text: the words.
+        text: the words; empty if there are none.
     """
 
     label: str
@@ -59,46 +61,43 @@ class UnusedFile(NamedTuple):
     detail: str
 
 
-class SlicedCorpus(Protocol):
-    """The reader of a corpus of conversations.
+@dataclass(frozen=True)
+class CorpusFiles:
+    """The files of a corpus, as they were found.
 
     Attributes:
-        command: the command that slices the corpus, such as `download fisher`.
+        conversations: all conversations in the order of the output, part by part.
+        unused: the recordings that no transcript names, and the files whose name an earlier file has.
+        tables: files other than transcripts that the output depends on.
+        notes: remarks on the files, for the user.
+    """
+
+    conversations: Sequence[Conversation]
+    unused: Sequence[UnusedFile]
+    tables: Sequence[str] = ()
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class SlicedCorpus:
+    """A corpus of conversations.
+
+    Attributes:
         folders: for each part, in the order of the output, the folder of its slices.
         times: the positions, from 0, of the start and the end time among the columns of a transcript line, which white
             space separates. Times are in seconds.
-        unused: the recordings that no transcript names, and the files whose name an earlier file has.
-        tables: files other than transcripts that the output depends on.
-        notes: remarks on the files that were found, for the user.
+        find: finds the files; raises `UsageError` if the folders do not contain the corpus.
+        lines: returns the lines of a conversation's transcript that are records, each with its number from 1.
+        utterance: parses a line of a transcript; raises `RecordRejected` if the line cannot be used.
         has_vocabulary: whether `vocab.txt` is written next to the manifests.
     """
 
-    command: ClassVar[str]
-    folders: ClassVar[Mapping[str, str]]
-    times: ClassVar[tuple[int, int]]
-    has_vocabulary: ClassVar[bool]
-    unused: Sequence[UnusedFile]
-    tables: Sequence[str]
-    notes: Sequence[str]
-
-    def conversations(self) -> Sequence[Conversation]:
-        """Return all conversations in the order of the output, part by part.
-
-        The job calls this method before the other methods.
-
-        Raises:
-            UsageError: the folders do not contain the corpus.
-        """
-
-    def lines(self, conversation: Conversation) -> Iterable[tuple[int, bytes]]:
-        """Return the lines of the transcript that are records, each with its number from 1."""
-
-    def utterance(self, conversation: Conversation, line: bytes) -> TranscriptLine:
-        """Parse a line of the transcript.
-
-        Raises:
-            RecordRejected: the line cannot be used.
-        """
+    folders: Mapping[str, str]
+    times: tuple[int, int]
+    find: Callable[[], CorpusFiles]
+    lines: Callable[[Conversation], Iterable[tuple[int, bytes]]]
+    utterance: Callable[[Conversation, bytes], TranscriptLine]
+    has_vocabulary: bool = False
 
 
 def parse_span(start: str, end: str) -> tuple[float, float]:

@@ -242,22 +242,22 @@ def slice_corpus(corpus: SlicedCorpus, folder: Path, min_duration: float) -> Rep
 
 def _plan(corpus: SlicedCorpus, num_workers: int) -> SlicingPlan:
     """Read all transcripts with `survey`, which counts their lines and seconds of speech."""
-    surveyed = survey(corpus, corpus.conversations(), num_workers)
-    unused = corpus.unused
+    files = corpus.find()
+    surveyed = survey(corpus, files.conversations, num_workers)
 
     def reject_lines() -> Iterator[bytes]:
-        for path, reason, detail in unused:
+        for path, reason, detail in files.unused:
             original = msgspec.json.encode({"audio_filepath": path})
             yield reject_line(original, RecordRejected(reason, detail), Origin(path, 1))
 
     units = list(_chunks(surveyed))
     return Plan(
         units,
-        sum(unit.num_records for unit in units) + len(unused),
+        sum(unit.num_records for unit in units) + len(files.unused),
         None,
-        [*map(input_file, corpus.tables), *{one.transcript.path: one.transcript for one in surveyed}.values()],
-        dict(Counter(file.reason.value for file in unused)),
-        notes=list(corpus.notes),
+        [*map(input_file, files.tables), *{one.transcript.path: one.transcript for one in surveyed}.values()],
+        dict(Counter(file.reason.value for file in files.unused)),
+        notes=list(files.notes),
         reject_lines=reject_lines,
     )
 
@@ -323,6 +323,8 @@ class _Slicer:
         for line, origin in self._lines:
             try:
                 utterance = self._corpus.utterance(self._conversation, line)
+                if not utterance.text:
+                    raise RecordRejected(RejectReason.EMPTY_TEXT, "the text has no words left")
                 if utterance.channel >= info.num_channels:
                     detail = (
                         f"channel {utterance.channel} (from 0) is asked for, {recording.path} has {info.num_channels}"
@@ -352,7 +354,7 @@ def has_new_transcripts(corpus: SlicedCorpus, workspace: Workspace) -> bool:
         rejects = list(map(decoder.decode, lines))
     missing = RejectReason.MISSING_TRANSCRIPT.value
     unlisted = {reject.audio_filepath for reject in rejects if reject.reject_reason == missing}
-    return bool(unlisted) and any(one.audio in unlisted for one in corpus.conversations())
+    return bool(unlisted) and any(one.audio in unlisted for one in corpus.find().conversations)
 
 
 def _chunks(surveyed: Sequence[Surveyed]) -> Iterator[Chunk]:

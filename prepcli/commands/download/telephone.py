@@ -61,14 +61,14 @@ def download_fisher(
     """
     from pathlib import Path
 
-    from prepcli.commands.download.published.fisher import Fisher
+    from prepcli.commands.download.published import fisher
     from prepcli.commands.download.slices import slice_corpus
     from prepcli.commands.download.spoken_text import Noises
 
     if remove_noises and noises_to_emoji:
         raise UsageError(f"{option('--remove-noises')} and {option('--noises-to-emoji')} exclude each other")
     noises = Noises.REMOVE if remove_noises else Noises.EMOJI if noises_to_emoji else Noises.KEEP
-    corpus = Fisher([Path(path) for path in listed(ldc_root)], keep_low_conf, noises)
+    corpus = fisher.corpus([Path(path) for path in listed(ldc_root)], keep_low_conf, noises)
     return slice_corpus(corpus, Path(dest_root), min_slice_duration)
 
 
@@ -114,7 +114,7 @@ def download_hub5(
     """
     from pathlib import Path
 
-    from prepcli.commands.download.published.hub5 import Hub5
+    from prepcli.commands.download.published import hub5
     from prepcli.commands.download.slices import slice_corpus
 
-    return slice_corpus(Hub5([Path(path) for path in listed(data_root)]), Path(dest_root), min_slice_duration)
+    return slice_corpus(hub5.corpus([Path(path) for path in listed(data_root)]), Path(dest_root), min_slice_duration)

@@ -7,14 +7,16 @@ speakers' numbers.
 
 import csv
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
 from prepcli.commands.download.conversations import (
     Conversation,
+    CorpusFiles,
+    SlicedCorpus,
     TranscriptLine,
-    UnusedFile,
     find_files,
     parse_span,
     transcript_lines,
@@ -48,100 +50,85 @@ _CORRECTIONS: dict[tuple[str, str, int, int], str | None] = {
 }
 
 
-class Fisher:
-    """The corpus under `roots`; implements `prepcli.commands.download.conversations.SlicedCorpus`.
+def corpus(roots: Sequence[Path], keep_low_conf: bool, noises: Noises) -> SlicedCorpus:
+    """The corpus under `roots`."""
+    return SlicedCorpus(
+        folders={"train": "train", "val": "val", "test": "test"},
+        times=(0, 1),
+        find=partial(_find, roots),
+        lines=_lines,
+        utterance=partial(_utterance, keep_low_conf=keep_low_conf, noises=noises),
+    )
 
-    Conversations are split by their sorted ids: the first 80 % to train, the next 10 % to val, the rest to test.
+
+def _find(roots: Sequence[Path]) -> CorpusFiles:
+    """All conversations that have a transcript, sorted by id: the first 80 % are train, the next 10 % val."""
+    (recordings, others), (transcripts, more), (tables, _) = find_files(roots, (_AUDIO, _TRANSCRIPT, _TABLE))
+    named = ", ".join(map(str, roots))
+    for found, what in ((transcripts, "transcripts (fe_03_NNNNN.txt)"), (recordings, "recordings (fe_03_NNNNN.sph)")):
+        if not found:
+            raise UsageError(f"no Fisher {what} under {named}; {option('--ldc-root')} takes LDC2004S13 or more")
+    notes: list[str] = []
+    speakers: dict[str, dict[str, str]] = defaultdict(dict)
+    paths = [tables[name] for name in sorted(tables)]
+    for table in paths:
+        for call, channel, pin in _pins(table, notes):
+            speakers[call][channel] = pin
+    ids = sorted(transcripts)
+    parts = [("train", ids[: len(ids) * 8 // 10]), ("val", ids[len(ids) * 8 // 10 : len(ids) * 9 // 10])]
+    parts.append(("test", ids[len(ids) * 9 // 10 :]))
+    conversations = [
+        Conversation(name, part, recordings.get(name, f"{name}.sph"), transcripts[name], speakers.get(name, {}))
+        for part, names in parts
+        for name in names
+    ]
+    unused = [*others, *more, *unlisted(recordings, transcripts)]
+    return CorpusFiles(conversations, unused, paths, notes)
+
+
+def _lines(conversation: Conversation) -> Iterator[tuple[int, bytes]]:
+    return transcript_lines(conversation.transcript, comment=b"#")
+
+
+def _utterance(conversation: Conversation, line: bytes, keep_low_conf: bool, noises: Noises) -> TranscriptLine:
+    """Parse a line `start end A: text`."""
+    matched = _LINE.fullmatch(decode_line(line).strip())
+    if matched is None:
+        raise RecordRejected(RejectReason.BAD_FIELD, "the line is not of the form 'start end A: text'")
+    start, end = parse_span(matched[1], matched[2])
+    name, channel, text = conversation.id, matched[3], matched[4]
+    correction = _CORRECTIONS.get((name, channel, round(start * 100), round(end * 100)), "")
+    if correction is None:
+        raise RecordRejected(RejectReason.BAD_FIELD, "a known mistake of the published transcript")
+    if "((" in text and not correction and not keep_low_conf:
+        raise RecordRejected(RejectReason.LOW_CONFIDENCE, "the transcriber was not sure: (( ))")
+    spoken = spoken_text(correction or text, noises)
+    label = f"{name}_{channel}"
+    speaker = speaker_name("en", "Fisher", conversation.speakers.get(channel, label))
+    return TranscriptLine(label, speaker, "AB".index(channel), start, end, spoken)
+
+
+def _pins(table: str, notes: list[str]) -> Iterator[tuple[str, str, str]]:
+    """Yield (conversation, channel, number of the speaker) from the columns CALL_ID, APIN and BPIN of a table.
+
+    Rows with another number of columns than the first line are left out, with a note in `notes`.
     """
-
-    command: ClassVar[str] = "download fisher"
-    folders: ClassVar[Mapping[str, str]] = {"train": "train", "val": "val", "test": "test"}
-    times: ClassVar[tuple[int, int]] = (0, 1)
-    has_vocabulary: ClassVar[bool] = False
-
-    def __init__(self, roots: Sequence[Path], keep_low_conf: bool, noises: Noises) -> None:
-        self.roots = roots
-        self.keep_low_conf = keep_low_conf
-        self.noises = noises
-        self.unused: Sequence[UnusedFile] = []
-        self.tables: Sequence[str] = []
-        self.notes: Sequence[str] = []
-        self._speakers: dict[tuple[str, str], str] = {}
-
-    def conversations(self) -> list[Conversation]:
-        """All conversations that have a transcript, sorted by id."""
-        (recordings, others), (transcripts, more), (tables, _) = find_files(self.roots, (_AUDIO, _TRANSCRIPT, _TABLE))
-        named = ", ".join(map(str, self.roots))
-        if not transcripts:
-            raise UsageError(
-                f"no Fisher transcripts (fe_03_NNNNN.txt) under {named}; {option('--ldc-root')} takes LDC2004S13 or "
-                "more"
-            )
-        if not recordings:
-            raise UsageError(
-                f"no Fisher recordings (fe_03_NNNNN.sph) under {named}; {option('--ldc-root')} takes LDC2004S13 or more"
-            )
-        self.tables = [tables[name] for name in sorted(tables)]
-        self.unused = [*others, *more, *unlisted(recordings, transcripts)]
-        self._speakers, self.notes = {}, []
-        for table in self.tables:
-            self._speakers.update(self._pins(table))
-        ids = sorted(transcripts)
-        val, test = len(ids) * 8 // 10, len(ids) * 9 // 10
-        return [
-            Conversation(
-                name,
-                "train" if number < val else "val" if number < test else "test",
-                recordings.get(name, f"{name}.sph"),
-                transcripts[name],
-            )
-            for number, name in enumerate(ids)
-        ]
-
-    def lines(self, conversation: Conversation) -> Iterator[tuple[int, bytes]]:
-        """The lines of the transcript that are neither empty nor comments, with their numbers from 1."""
-        return transcript_lines(conversation.transcript, comment=b"#")
-
-    def utterance(self, conversation: Conversation, line: bytes) -> TranscriptLine:
-        """Parse a line `start end A: text`."""
-        matched = _LINE.fullmatch(decode_line(line).strip())
-        if matched is None:
-            raise RecordRejected(RejectReason.BAD_FIELD, "the line is not of the form 'start end A: text'")
-        start, end = parse_span(matched[1], matched[2])
-        name, channel, text = conversation.id, matched[3], matched[4]
-        correction = _CORRECTIONS.get((name, channel, round(start * 100), round(end * 100)), "")
-        if correction is None:
-            raise RecordRejected(RejectReason.BAD_FIELD, "a known mistake of the published transcript")
-        if "((" in text and not correction and not self.keep_low_conf:
-            raise RecordRejected(RejectReason.LOW_CONFIDENCE, "the transcriber was not sure: (( ))")
-        spoken = spoken_text(correction or text, self.noises)
-        if not spoken:
-            raise RecordRejected(RejectReason.EMPTY_TEXT, "the text has no words left")
-        label = f"{name}_{channel}"
-        speaker = speaker_name("en", "Fisher", self._speakers.get((name, channel), label))
-        return TranscriptLine(label, speaker, "AB".index(channel), start, end, spoken)
-
-    def _pins(self, table: str) -> Iterator[tuple[tuple[str, str], str]]:
-        """Yield ((conversation, channel), number of the speaker) from the columns CALL_ID, APIN and BPIN of a table.
-
-        Rows with another number of columns than the first line are left out, with a note.
-        """
-        with Path(table).open(encoding="utf-8", errors="replace", newline="") as file:
-            rows, damaged = csv.DictReader(file), 0
-            try:
-                if not {"CALL_ID", "APIN", "BPIN"} <= set(rows.fieldnames or ()):
-                    raise UsageError(f"{table} has no columns CALL_ID, APIN and BPIN in its first line")
-                for row in rows:
-                    if None in row or None in row.values():
-                        damaged += 1
-                        continue
-                    call = (row["CALL_ID"] or "").strip()
-                    for channel in "AB":
-                        pin = (row[f"{channel}PIN"] or "").strip()
-                        if call and pin:
-                            yield (f"fe_03_{call:0>5}", channel), pin
-            except csv.Error as error:
-                raise UsageError(f"{table} cannot be read as a table (line {rows.line_num}: {error})") from None
-        if damaged:
-            left_out = f"{table}: {damaged:,} rows have another number of columns than its first line"
-            self.notes = [*self.notes, f"{left_out}; the speakers of these calls are named by call"]
+    with Path(table).open(encoding="utf-8", errors="replace", newline="") as file:
+        rows, damaged = csv.DictReader(file), 0
+        try:
+            if not {"CALL_ID", "APIN", "BPIN"} <= set(rows.fieldnames or ()):
+                raise UsageError(f"{table} has no columns CALL_ID, APIN and BPIN in its first line")
+            for row in rows:
+                if None in row or None in row.values():
+                    damaged += 1
+                    continue
+                call = (row["CALL_ID"] or "").strip()
+                for channel in "AB":
+                    pin = (row[f"{channel}PIN"] or "").strip()
+                    if call and pin:
+                        yield f"fe_03_{call:0>5}", channel, pin
+        except csv.Error as error:
+            raise UsageError(f"{table} cannot be read as a table (line {rows.line_num}: {error})") from None
+    if damaged:
+        left_out = f"{table}: {damaged:,} rows have another number of columns than its first line"
+        notes.append(f"{left_out}; the speakers of these calls are named by call")

@@ -5,15 +5,15 @@ The root contains, in any folders, recordings such as `hub5e_00/english/en_4156.
 """
 
 import re
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import ClassVar
 
 from prepcli.commands.download.conversations import (
     Conversation,
+    CorpusFiles,
+    SlicedCorpus,
     TranscriptLine,
-    UnusedFile,
     find_files,
     parse_span,
     transcript_lines,
@@ -38,66 +38,62 @@ _PAUSE_WORDS = {"hesitation": "uh", "ah": "uh"}
 _CORRECTIONS = {("en_4622", 1, 12079, 12187): "kind of weird but"}
 
 
-class Hub5:
-    """The corpus under `roots`; implements `prepcli.commands.download.conversations.SlicedCorpus`."""
+def corpus(roots: Sequence[Path]) -> SlicedCorpus:
+    """The corpus under `roots`."""
+    return SlicedCorpus(
+        folders={"hub5": "audio"},
+        times=(3, 4),
+        find=partial(_find, roots),
+        lines=_lines,
+        utterance=_utterance,
+        has_vocabulary=True,
+    )
 
-    command: ClassVar[str] = "download hub5"
-    folders: ClassVar[Mapping[str, str]] = {"hub5": "audio"}
-    times: ClassVar[tuple[int, int]] = (3, 4)
-    has_vocabulary: ClassVar[bool] = True
 
-    def __init__(self, roots: Sequence[Path]) -> None:
-        self.roots = roots
-        self.unused: Sequence[UnusedFile] = []
-        self.tables: Sequence[str] = []
-        self.notes: Sequence[str] = []
-        self._lines: dict[str, list[tuple[int, bytes]]] = {}
+def _find(roots: Sequence[Path]) -> CorpusFiles:
+    """All recordings with lines to score in the reference transcript, sorted by name."""
+    (recordings, others), (references, _) = find_files(roots, (_AUDIO, _REFERENCE))
+    named = ", ".join(map(str, roots))
+    if not references:
+        raise UsageError(
+            f"no reference (hub5e00.english.000405.stm) under {named}; {option('--data-root')} takes LDC2002T43 too"
+        )
+    if not recordings:
+        raise UsageError(f"no recordings (english/*.sph) under {named}; {option('--data-root')} takes LDC2002S09 too")
+    reference = references[min(references)]
+    names = sorted({name for name, _, _ in _scored(reference)})
+    if not names:
+        raise UsageError(f"{reference} has no line that is to be scored")
+    conversations = [Conversation(name, "hub5", recordings.get(name, f"{name}.sph"), reference) for name in names]
+    return CorpusFiles(conversations, [*others, *unlisted(recordings, names)])
 
-    def conversations(self) -> list[Conversation]:
-        """All recordings with lines to score in the reference transcript, sorted by name."""
-        (recordings, others), (references, _) = find_files(self.roots, (_AUDIO, _REFERENCE))
-        named = ", ".join(map(str, self.roots))
-        if not references:
-            raise UsageError(
-                f"no reference (hub5e00.english.000405.stm) under {named}; {option('--data-root')} takes LDC2002T43 too"
-            )
-        if not recordings:
-            raise UsageError(
-                f"no recordings (english/*.sph) under {named}; {option('--data-root')} takes LDC2002S09 too"
-            )
-        reference = references[min(references)]
-        lines = defaultdict(list)
-        for number, line in transcript_lines(reference, comment=b";;"):
-            if _IGNORED not in line.lower():
-                lines[line.split()[0].decode("utf-8", "replace").lower()].append((number, line))
-        if not lines:
-            raise UsageError(f"{reference} has no line that is to be scored")
-        self._lines = dict(lines)
-        self.unused = [*others, *unlisted(recordings, lines)]
-        return [Conversation(name, "hub5", recordings.get(name, f"{name}.sph"), reference) for name in sorted(lines)]
 
-    def lines(self, conversation: Conversation) -> list[tuple[int, bytes]]:
-        """The lines of the reference for this recording, with their numbers, without lines excluded from scoring."""
-        return self._lines[conversation.id]
+def _scored(reference: str) -> Iterator[tuple[str, int, bytes]]:
+    """Yield recording, number and text of the lines of the reference that are not excluded from scoring."""
+    for number, line in transcript_lines(reference, comment=b";;"):
+        if _IGNORED not in line.lower():
+            yield line.split()[0].decode("utf-8", "replace").lower(), number, line
 
-    def utterance(self, conversation: Conversation, line: bytes) -> TranscriptLine:
-        """Parse a line `file channel speaker start end <labels> text`."""
-        matched = _LINE.fullmatch(decode_line(line))
-        if matched is None:
-            raise RecordRejected(
-                RejectReason.BAD_FIELD, "the line is not 'file channel speaker start end <labels> text'"
-            )
-        channel = _CHANNELS.get(matched[2].lower())
-        if channel is None:
-            raise RecordRejected(RejectReason.BAD_FIELD, f"channel {matched[2]} is not one of A, B, 1, 2")
-        start, end = parse_span(matched[4], matched[5])
-        text = _CORRECTIONS.get((conversation.id, channel, round(start * 100), round(end * 100)), matched[6] or "")
-        text = _ALTERNATIVES.sub(lambda found: found[1].replace("@", " "), _ASIDE.sub(" ", text))
-        text = _FILLED_PAUSE.sub(lambda found: _PAUSE_WORDS.get(found[1].lower(), found[1]), text)
-        spoken = spoken_text(text, Noises.KEEP)
-        if not spoken:
-            raise RecordRejected(RejectReason.EMPTY_TEXT, "the text has no words left")
-        label = re.sub(r"[^\w-]", "_", matched[3].lower())
-        if not label.startswith(conversation.id):
-            label = f"{conversation.id}_{label}"
-        return TranscriptLine(label, speaker_name("en", "HUB5", label), channel, start, end, spoken)
+
+def _lines(conversation: Conversation) -> Iterator[tuple[int, bytes]]:
+    scored = _scored(conversation.transcript)
+    return ((number, line) for name, number, line in scored if name == conversation.id)
+
+
+def _utterance(conversation: Conversation, line: bytes) -> TranscriptLine:
+    """Parse a line `file channel speaker start end <labels> text`."""
+    matched = _LINE.fullmatch(decode_line(line))
+    if matched is None:
+        raise RecordRejected(RejectReason.BAD_FIELD, "the line is not 'file channel speaker start end <labels> text'")
+    channel = _CHANNELS.get(matched[2].lower())
+    if channel is None:
+        raise RecordRejected(RejectReason.BAD_FIELD, f"channel {matched[2]} is not one of A, B, 1, 2")
+    start, end = parse_span(matched[4], matched[5])
+    text = _CORRECTIONS.get((conversation.id, channel, round(start * 100), round(end * 100)), matched[6] or "")
+    text = _ALTERNATIVES.sub(lambda found: found[1].replace("@", " "), _ASIDE.sub(" ", text))
+    text = _FILLED_PAUSE.sub(lambda found: _PAUSE_WORDS.get(found[1].lower(), found[1]), text)
+    spoken = spoken_text(text, Noises.KEEP)
+    label = re.sub(r"[^\w-]", "_", matched[3].lower())
+    if not label.startswith(conversation.id):
+        label = f"{conversation.id}_{label}"
+    return TranscriptLine(label, speaker_name("en", "HUB5", label), channel, start, end, spoken)
