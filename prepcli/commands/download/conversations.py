@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from prepcli.errors import RecordRejected, RejectReason, naming
-from prepcli.manifest.record import MAX_SECONDS
-from prepcli.storage.input_files import same_file
+from prepcli.gate import MAX_SECONDS
+from prepcli.interface.options import PathText
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class SlicedCorpus:
             space separates. Times are in seconds.
         find: finds the files; raises `UsageError` if the folders do not contain the corpus.
         lines: returns the lines of a conversation's transcript that are records, each with its number from 1.
-        utterance: parses a line of a transcript; raises `RecordRejected` if the line cannot be used.
+        utterance: parses the text of such a line; raises `RecordRejected` if the line cannot be used.
         has_vocabulary: whether `vocab.txt` is written next to the manifests.
     """
 
@@ -96,7 +96,7 @@ class SlicedCorpus:
     times: tuple[int, int]
     find: Callable[[], CorpusFiles]
     lines: Callable[[Conversation], Iterable[tuple[int, bytes]]]
-    utterance: Callable[[Conversation, bytes], TranscriptLine]
+    utterance: Callable[[Conversation, str], TranscriptLine]
     has_vocabulary: bool = False
 
 
@@ -124,7 +124,7 @@ class FoundFiles(NamedTuple):
     repeated: list[UnusedFile]
 
 
-def find_files(roots: Sequence[Path], patterns: Sequence[re.Pattern[str]]) -> Sequence[FoundFiles]:
+def find_files(roots: Sequence[PathText], patterns: Sequence[re.Pattern[str]]) -> Sequence[FoundFiles]:
     """Find the files under `roots` whose names match one of the patterns.
 
     Links to folders are followed; each folder is visited once.
@@ -134,6 +134,8 @@ def find_files(roots: Sequence[Path], patterns: Sequence[re.Pattern[str]]) -> Se
         lower case. If several files have the same id, the first path in alphabetical order is used; further links to
         the same file do not count.
     """
+    from prepcli.storage.input_files import same_file  # not at the top: imported for the `--help` of a corpus
+
     found = [FoundFiles({}, []) for _ in patterns]
     for path in sorted(_walk(roots)):
         name = os.path.basename(path)
@@ -154,7 +156,7 @@ def unlisted(recordings: Mapping[str, str], ids: Container[str]) -> list[UnusedF
     return [UnusedFile(path, reason, f"{path}: {detail}") for id, path in sorted(recordings.items()) if id not in ids]
 
 
-def _walk(roots: Sequence[Path]) -> Iterator[str]:
+def _walk(roots: Sequence[PathText]) -> Iterator[str]:
     seen: set[tuple[int, int]] = set()
     for root in roots:
         for folder, folders, files in os.walk(root, followlinks=True):

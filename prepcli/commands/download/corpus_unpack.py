@@ -19,8 +19,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from prepcli.commands.download.data_set import CorpusPart
-from prepcli.commands.download.fetch import MAX_DAMAGED, Archive, algorithm_of, fetch, note
+from prepcli.commands.download.data_set import Archive, CorpusPart
+from prepcli.commands.download.fetch import MAX_DAMAGED, algorithm_of, fetch, note
 from prepcli.engine.publishing.recorded import set_aside
 from prepcli.engine.ranks.progress import LINE_INTERVAL
 from prepcli.engine.run.report import format_bytes

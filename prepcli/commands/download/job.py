@@ -11,7 +11,7 @@ import msgspec
 
 from prepcli.audio.probe import probe
 from prepcli.audio.segments import TargetFormat, convert, whole
-from prepcli.commands.download.data_set import CorpusPart, Utterance, state_folder, workspace_of
+from prepcli.commands.download.data_set import CorpusPart, Utterance
 from prepcli.commands.download.fetch import read_checksums
 from prepcli.commands.download.index import LineIndex, LineRange
 from prepcli.commands.download.prepare import (
@@ -22,7 +22,9 @@ from prepcli.commands.download.prepare import (
     is_ready,
     note_scarce_space,
     plan_fetching,
+    state_folder,
     was_repaired,
+    workspace_of,
 )
 from prepcli.commands.download.report import DownloadReport
 from prepcli.engine.publishing.publish import Marker, UnitWriter

@@ -16,9 +16,8 @@ from typing import get_type_hints
 
 import msgspec
 
-from prepcli.commands.download.data_set import workspace_of
 from prepcli.commands.download.job import checked
-from prepcli.commands.download.prepare import exclusive_lock
+from prepcli.commands.download.prepare import exclusive_lock, workspace_of
 from prepcli.commands.download.recipes import OUTPUT, RECIPES, Recipe
 from prepcli.commands.download.report import DownloadReport
 from prepcli.commands.make_manifest.command import make_manifest

@@ -37,7 +37,7 @@ from prepcli.engine.state.plan import AnyPlan, InputFile, Plan, Unit, input_file
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError, naming, option
 from prepcli.interface.calls import current_call
-from prepcli.interface.options import settings_of
+from prepcli.interface.options import PathText, settings_of
 from prepcli.manifest.fields import decode_line
 from prepcli.processes.in_hand import take_in_hand
 from prepcli.processes.pools import map_in_order
@@ -196,7 +196,7 @@ class Chunk(Unit):
 SlicingPlan = Plan[Chunk, None]
 
 
-def slice_corpus(corpus: SlicedCorpus, folder: Path, min_duration: float) -> Report:
+def slice_corpus(corpus: SlicedCorpus, folder: PathText, min_duration: float) -> Report:
     """Cut the conversations of a corpus into slices in `folder`, as the current call asks for.
 
     A record is a line of a transcript; several records make one line of a manifest. A unit is a few conversations that
@@ -322,7 +322,7 @@ class _Slicer:
         info = recording.info
         for line, origin in self._lines:
             try:
-                utterance = self._corpus.utterance(self._conversation, line)
+                utterance = self._corpus.utterance(self._conversation, decode_line(line))
                 if not utterance.text:
                     raise RecordRejected(RejectReason.EMPTY_TEXT, "the text has no words left")
                 if utterance.channel >= info.num_channels:

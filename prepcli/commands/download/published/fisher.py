@@ -11,7 +11,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+from typing_extensions import Unpack
+
+from prepcli.commands.download.arguments import DestRoot
 from prepcli.commands.download.conversations import (
     Conversation,
     CorpusFiles,
@@ -24,8 +28,13 @@ from prepcli.commands.download.conversations import (
 )
 from prepcli.commands.download.data_set import speaker_name
 from prepcli.commands.download.spoken_text import Noises, spoken_text
+from prepcli.engine.run.options import JobArguments
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
-from prepcli.manifest.fields import decode_line
+from prepcli.interface.command import command
+from prepcli.interface.options import Option, Paths, PathText, listed
+
+if TYPE_CHECKING:
+    from prepcli.engine.run.report import Report
 
 _AUDIO = re.compile(r"(fe_03_\d{5})\.(?:sph|wav)", re.IGNORECASE)
 _TRANSCRIPT = re.compile(r"(fe_03_\d{5})\.txt", re.IGNORECASE)
@@ -50,18 +59,67 @@ _CORRECTIONS: dict[tuple[str, str, int, int], str | None] = {
 }
 
 
-def corpus(roots: Sequence[Path], keep_low_conf: bool, noises: Noises) -> SlicedCorpus:
-    """The corpus under `roots`."""
-    return SlicedCorpus(
+@command("download fisher")
+def download_fisher(
+    ldc_root: Annotated[
+        Paths,
+        Option(
+            "Folder with LDC2004S13, LDC2005S13 or both, and their transcripts. Repeatable.",
+            must_exist="folder",
+            shapes_output=False,
+        ),
+    ],
+    dest_root: DestRoot,
+    *,
+    min_slice_duration: Annotated[float, Option("Minimum seconds of speech per slice.", minimum=0)] = 10.0,
+    keep_low_conf: Annotated[bool, Option("Keep lines with (( )), where the transcriber was not sure.")] = False,
+    remove_noises: Annotated[bool, Option("Remove [laughter], [noise] and similar marks from the text.")] = False,
+    noises_to_emoji: Annotated[bool, Option("Write laughter and other noises as emoji.")] = False,
+    **more: Unpack[JobArguments],
+) -> "Report":
+    """Slice a licensed copy of Fisher English (1,960 hours, from the LDC) into utterances of one speaker.
+
+    Reads LDC2004S13-Part1 and LDC2005S13-Part2 as the LDC ships them, or one of the two. Writes
+    DEST/{train,val,test}/fe_03_NNNNN_A_001.wav (8 kHz, 16 bits) and DEST/manifest_{train,val,test}.json: 80, 10 and
+    10 % of the conversations by their sorted numbers.
+
+    A slice joins utterances of one speaker, without the silence between them, until --min-slice-duration is reached;
+    the remainder at the end of a conversation is listed as a reject. A record is a line of a transcript. Recordings
+    that are compressed with shorten need sph2pipe (`lhotse install-sph2pipe`); the others are read directly.
+
+    Memory per worker: one slice, or one whole conversation (80 MB) if it is compressed. Run the same command again to
+    continue after an interruption.
+
+    Example: prepcli download fisher --ldc-root /corpora/LDC --dest-root fisher/ --remove-noises
+
+    Returns:
+        The report of the run; `outputs` are the manifests, `details["slices"]` is the number of slices.
+
+    Raises:
+        UsageError: options that do not go together, or inputs that cannot be read.
+
+    Examples:
+        >>> import prepcli
+        >>> report = prepcli.download_fisher("LDC", "fisher", remove_noises=True)
+        >>> report.outputs["manifest_train"]
+        '/.../fisher/manifest_train.json'
+    """
+    from prepcli.commands.download.slices import slice_corpus
+
+    if remove_noises and noises_to_emoji:
+        raise UsageError(f"{option('--remove-noises')} and {option('--noises-to-emoji')} exclude each other")
+    noises = Noises.REMOVE if remove_noises else Noises.EMOJI if noises_to_emoji else Noises.KEEP
+    corpus = SlicedCorpus(
         folders={"train": "train", "val": "val", "test": "test"},
         times=(0, 1),
-        find=partial(_find, roots),
+        find=partial(_find, listed(ldc_root)),
         lines=_lines,
         utterance=partial(_utterance, keep_low_conf=keep_low_conf, noises=noises),
     )
+    return slice_corpus(corpus, dest_root, min_slice_duration)
 
 
-def _find(roots: Sequence[Path]) -> CorpusFiles:
+def _find(roots: Sequence[PathText]) -> CorpusFiles:
     """All conversations that have a transcript, sorted by id: the first 80 % are train, the next 10 % val."""
     (recordings, others), (transcripts, more), (tables, _) = find_files(roots, (_AUDIO, _TRANSCRIPT, _TABLE))
     named = ", ".join(map(str, roots))
@@ -90,9 +148,9 @@ def _lines(conversation: Conversation) -> Iterator[tuple[int, bytes]]:
     return transcript_lines(conversation.transcript, comment=b"#")
 
 
-def _utterance(conversation: Conversation, line: bytes, keep_low_conf: bool, noises: Noises) -> TranscriptLine:
+def _utterance(conversation: Conversation, line: str, keep_low_conf: bool, noises: Noises) -> TranscriptLine:
     """Parse a line `start end A: text`."""
-    matched = _LINE.fullmatch(decode_line(line).strip())
+    matched = _LINE.fullmatch(line.strip())
     if matched is None:
         raise RecordRejected(RejectReason.BAD_FIELD, "the line is not of the form 'start end A: text'")
     start, end = parse_span(matched[1], matched[2])

@@ -7,8 +7,11 @@ The root contains, in any folders, recordings such as `hub5e_00/english/en_4156.
 import re
 from collections.abc import Iterator, Sequence
 from functools import partial
-from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+from typing_extensions import Unpack
+
+from prepcli.commands.download.arguments import DestRoot
 from prepcli.commands.download.conversations import (
     Conversation,
     CorpusFiles,
@@ -21,8 +24,13 @@ from prepcli.commands.download.conversations import (
 )
 from prepcli.commands.download.data_set import speaker_name
 from prepcli.commands.download.spoken_text import Noises, spoken_text
+from prepcli.engine.run.options import JobArguments
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
-from prepcli.manifest.fields import decode_line
+from prepcli.interface.command import command
+from prepcli.interface.options import Option, Paths, PathText, listed
+
+if TYPE_CHECKING:
+    from prepcli.engine.run.report import Report
 
 _AUDIO = re.compile(r"((?:en|sw)_?\w+)\.(?:sph|wav)", re.IGNORECASE)
 _REFERENCE = re.compile(r"(hub5e00\.english\.[\w.]*)stm", re.IGNORECASE)
@@ -38,19 +46,60 @@ _PAUSE_WORDS = {"hesitation": "uh", "ah": "uh"}
 _CORRECTIONS = {("en_4622", 1, 12079, 12187): "kind of weird but"}
 
 
-def corpus(roots: Sequence[Path]) -> SlicedCorpus:
-    """The corpus under `roots`."""
-    return SlicedCorpus(
+@command("download hub5")
+def download_hub5(
+    data_root: Annotated[
+        Paths,
+        Option(
+            "Folder with LDC2002S09 and LDC2002T43. Repeatable.",
+            must_exist="folder",
+            shapes_output=False,
+        ),
+    ],
+    dest_root: DestRoot,
+    *,
+    min_slice_duration: Annotated[
+        float, Option("Minimum seconds of speech per slice; 0: one slice per utterance.", minimum=0)
+    ] = 10.0,
+    **more: Unpack[JobArguments],
+) -> "Report":
+    """Slice a licensed copy of the 2000 HUB5 English evaluation (11 hours, from the LDC) into a test set.
+
+    Reads hub5e_00/english/*.sph and the reference hub5e00.english.000405.stm, without the segments that it
+    excludes from scoring. Writes DEST/audio/en_4156_a_001.wav (8 kHz, 16 bits), DEST/manifest_hub5.json and
+    DEST/vocab.txt, the characters of the texts.
+
+    Slices are made as in `download fisher`. Recordings that are compressed with shorten need sph2pipe
+    (`lhotse install-sph2pipe`). Run the same command again to continue after an interruption.
+
+    Example: prepcli download hub5 --data-root /corpora/LDC --dest-root hub5/
+
+    Returns:
+        The report of the run; `outputs` are the manifests, `details["slices"]` is the number of slices.
+
+    Raises:
+        UsageError: options that do not go together, or inputs that cannot be read.
+
+    Examples:
+        >>> import prepcli
+        >>> report = prepcli.download_hub5("LDC", "hub5")
+        >>> report.outputs["manifest_hub5"]
+        '/.../hub5/manifest_hub5.json'
+    """
+    from prepcli.commands.download.slices import slice_corpus
+
+    corpus = SlicedCorpus(
         folders={"hub5": "audio"},
         times=(3, 4),
-        find=partial(_find, roots),
+        find=partial(_find, listed(data_root)),
         lines=_lines,
         utterance=_utterance,
         has_vocabulary=True,
     )
+    return slice_corpus(corpus, dest_root, min_slice_duration)
 
 
-def _find(roots: Sequence[Path]) -> CorpusFiles:
+def _find(roots: Sequence[PathText]) -> CorpusFiles:
     """All recordings with lines to score in the reference transcript, sorted by name."""
     (recordings, others), (references, _) = find_files(roots, (_AUDIO, _REFERENCE))
     named = ", ".join(map(str, roots))
@@ -80,9 +129,9 @@ def _lines(conversation: Conversation) -> Iterator[tuple[int, bytes]]:
     return ((number, line) for name, number, line in scored if name == conversation.id)
 
 
-def _utterance(conversation: Conversation, line: bytes) -> TranscriptLine:
+def _utterance(conversation: Conversation, line: str) -> TranscriptLine:
     """Parse a line `file channel speaker start end <labels> text`."""
-    matched = _LINE.fullmatch(decode_line(line))
+    matched = _LINE.fullmatch(line)
     if matched is None:
         raise RecordRejected(RejectReason.BAD_FIELD, "the line is not 'file channel speaker start end <labels> text'")
     channel = _CHANNELS.get(matched[2].lower())

@@ -5,12 +5,18 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from prepcli.commands.download.data_set import CorpusPart, Utterance, choose, lines_of, speaker_name
-from prepcli.commands.download.fetch import Archive
-from prepcli.commands.download.published.librispeech import MIRRORS
+from typing_extensions import Unpack
+
+from prepcli.commands.download.arguments import DataRoot, FetchArguments
+from prepcli.commands.download.data_set import CorpusPart, Utterance, choose, lines_of, of_openslr, speaker_name
 from prepcli.commands.download.tables import rows_of
+from prepcli.interface.command import command
+from prepcli.interface.options import Option
+
+if TYPE_CHECKING:
+    from prepcli.commands.download.report import DownloadReport
 
 
 @dataclass(frozen=True)
@@ -42,20 +48,92 @@ _PUBLISHED = {
 }
 
 
-def data_sets(names: str, edition: Edition) -> list[CorpusPart]:
-    """The data sets of a list such as `dev_clean,dev_other` or `ALL`. The recordings are used unchanged.
+_LibrittsSets = Annotated[
+    str,
+    Option(
+        "dev_clean, dev_other, test_clean, test_other, train_clean_100, train_clean_360, train_other_500, "
+        "separated by commas; or ALL of these."
+    ),
+]
+
+
+@command("download libritts")
+def download_libritts(
+    data_root: DataRoot,
+    *,
+    data_sets: _LibrittsSets = "dev_clean",
+    **more: Unpack[FetchArguments],
+) -> "DownloadReport":
+    """Fetch LibriTTS and make NeMo manifests of it.
+
+    Writes D/LibriTTS/<data_set>.json with audio_filepath, duration, text (as printed), normalized_text, speaker, gender
+    and snr. The recordings (24 kHz WAV) stay unchanged. Paths are relative to the manifest, as the group_by preset
+    libritts of extend-context-audio needs them; of a copy, give the folder to both --data-root and --extracted.
+
+    Run the same command again to continue; other data sets can be added later.
+
+    Example: prepcli download libritts --data-root data/ --data-sets dev_clean,train_clean_100
+
+    Returns:
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
 
     Raises:
-        UsageError: a data set does not exist.
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
+
+    Examples:
+        >>> import prepcli
+        >>> report = prepcli.download_libritts("data", data_sets="dev_clean")
+        >>> report.outputs["dev_clean"]
+        '/.../data/LibriTTS/dev_clean.json'
     """
-    return [_data_set(name, edition) for name in choose(edition.name, names, [*_PUBLISHED], {"ALL": [*_PUBLISHED]})]
+    from prepcli.commands.download.job import make_manifests
+
+    return make_manifests(_data_sets(data_sets, LIBRITTS))
+
+
+@command("download libritts-r")
+def download_libritts_r(
+    data_root: DataRoot,
+    *,
+    data_sets: _LibrittsSets = "dev_clean",
+    **more: Unpack[FetchArguments],
+) -> "DownloadReport":
+    """Fetch LibriTTS-R, LibriTTS with restored sound, and make NeMo manifests of it.
+
+    Writes D/LibriTTS_R/<data_set>.json, with the fields that download libritts writes. The publisher gives no checksum
+    of the archives: their length, their CRC and the end of the tar are checked; --checksums adds your own.
+
+    Run the same command again to continue; other data sets can be added later.
+
+    Example: prepcli download libritts-r --data-root data/ --data-sets dev_clean,train_clean_100
+
+    Returns:
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
+
+    Raises:
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
+
+    Examples:
+        >>> import prepcli
+        >>> report = prepcli.download_libritts_r("data", data_sets="dev_clean")
+        >>> report.outputs["dev_clean"]
+        '/.../data/LibriTTS_R/dev_clean.json'
+    """
+    from prepcli.commands.download.job import make_manifests
+
+    return make_manifests(_data_sets(data_sets, LIBRITTS_R))
+
+
+def _data_sets(names: str, edition: Edition) -> list[CorpusPart]:
+    known = [*_PUBLISHED]
+    return [_data_set(name, edition) for name in choose(edition.name, names, known, {"ALL": known})]
 
 
 def _data_set(name: str, edition: Edition) -> CorpusPart:
     num_bytes, sha256 = _PUBLISHED[name]
     file = f"{name if edition is LIBRITTS_R else name.replace('_', '-')}.tar.gz"
-    urls = tuple(f"{mirror}/resources/{edition.resource}/{file}" for mirror in MIRRORS)
-    archive = Archive(file, urls) if edition is LIBRITTS_R else Archive(file, urls, num_bytes, f"sha256:{sha256}")
+    published = () if edition is LIBRITTS_R else (num_bytes, f"sha256:{sha256}")
+    archive = of_openslr(edition.resource, file, *published)
     manifest = f"{edition.tree}/{name}.json"  # paths from this folder fit the presets of --group-by
     return CorpusPart(
         corpus=edition.name.lower(),

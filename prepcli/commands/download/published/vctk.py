@@ -3,20 +3,58 @@
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of, speaker_name
-from prepcli.commands.download.fetch import Archive
+from typing_extensions import Unpack
+
+from prepcli.commands.download.arguments import DataRoot, FetchArguments
+from prepcli.commands.download.data_set import Archive, CorpusPart, Utterance, lines_of, speaker_name
 from prepcli.errors import RejectReason
+from prepcli.interface.command import command
+from prepcli.interface.options import Option
+
+if TYPE_CHECKING:
+    from prepcli.commands.download.report import DownloadReport
 
 _TOP = "VCTK-Corpus-0.92"
 _AUDIO = "wav48_silence_trimmed"
 
 
-def data_set(mic: str) -> CorpusPart:
-    """The whole corpus with the recordings of `mic1`, `mic2` or `both`, which are used unchanged."""
+@command("download vctk")
+def download_vctk(
+    data_root: DataRoot,
+    *,
+    mic: Annotated[Literal["mic1", "mic2", "both"], Option("The microphone; each has a manifest.")] = "mic2",
+    **more: Unpack[FetchArguments],
+) -> "DownloadReport":
+    """Fetch VCTK 0.92 and make NeMo manifests of it.
+
+    Writes D/VCTK-Corpus-0.92/mic2.json (or mic1.json, or both), with audio_filepath, duration, text, speaker and, if
+    they are published, age, gender, accent and region. The recordings (48 kHz FLAC) stay unchanged. All speakers read
+    some of the same sentences: a split must keep both speakers and texts apart.
+
+    Rejects are expected: speaker p315 has no texts, p280 no recordings of mic2, and p362 not all.
+
+    Run the same command again to continue.
+
+    Example: prepcli download vctk --data-root data/
+
+    Returns:
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
+
+    Raises:
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
+
+    Examples:
+        >>> import prepcli
+        >>> report = prepcli.download_vctk("data")
+        >>> report.outputs["mic2"]
+        '/.../data/VCTK-Corpus-0.92/mic2.json'
+    """
+    from prepcli.commands.download.job import make_manifests
+
     mics = ("mic1", "mic2") if mic == "both" else (mic,)
-    return CorpusPart(
+    part = CorpusPart(
         corpus="vctk",
         name="vctk",
         archive=Archive(
@@ -33,6 +71,7 @@ def data_set(mic: str) -> CorpusPart:
         recordings=tuple(f"{_AUDIO}/**/*_{one}.flac" for one in mics),
         settings={"mic": mic},
     )
+    return make_manifests([part])
 
 
 def _read(root: Path, mics: tuple[str, ...]) -> Iterator[Utterance]:
