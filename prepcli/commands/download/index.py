@@ -24,7 +24,7 @@ UNIT_LINES = 64
 """Maximum number of utterances per unit of work; an interrupted run repeats at most this number per worker."""
 _WORDS = {"text": "words", "normalized_text": "normalized text"}
 """Names of the fields in messages: an empty field means that the line has none of these."""
-_DEFAULTS = {field.name: field.default for field in fields(Utterance) if field.default is not MISSING}
+_DEFAULTS = [(field.name, field.default) for field in fields(Utterance) if field.default is not MISSING]
 
 
 def write_index(data_set: CorpusPart, root: Path, file: Path) -> int:
@@ -105,9 +105,11 @@ def _encoded(line: Utterance, data_set: CorpusPart, root: Path) -> bytes:
 
 def _line_of(utterance: Utterance) -> bytes:
     """The line of the index for an utterance; values that are the default are left out."""
-    values = vars(utterance).items()
-    kept = {name: value for name, value in values if name not in _DEFAULTS or value != _DEFAULTS[name]}
-    return msgspec.json.encode(kept) + b"\n"
+    values = dict(vars(utterance))
+    for name, default in _DEFAULTS:
+        if values[name] == default:
+            del values[name]
+    return msgspec.json.encode(values) + b"\n"
 
 
 def _without_repeated(lines: Iterable[bytes], repeated: Mapping[str, frozenset[int]]) -> Iterator[bytes]:
