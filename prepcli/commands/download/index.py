@@ -4,7 +4,7 @@ import os
 import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -24,7 +24,7 @@ UNIT_LINES = 64
 """Maximum number of utterances per unit of work; an interrupted run repeats at most this number per worker."""
 _WORDS = {"text": "words", "normalized_text": "normalized text"}
 """Names of the fields in messages: an empty field means that the line has none of these."""
-_DEFAULTS = [(field.name, field.default) for field in fields(Utterance) if field.default is not MISSING]
+_FIELDS = [(field.name, field.default) for field in fields(Utterance)]
 
 
 def write_index(data_set: CorpusPart, root: Path, file: Path) -> int:
@@ -105,10 +105,7 @@ def _encoded(line: Utterance, data_set: CorpusPart, root: Path) -> bytes:
 
 def _line_of(utterance: Utterance) -> bytes:
     """The line of the index for an utterance; values that are the default are left out."""
-    values = dict(vars(utterance))
-    for name, default in _DEFAULTS:
-        if values[name] == default:
-            del values[name]
+    values = {name: value for name, default in _FIELDS if (value := getattr(utterance, name)) != default}
     return msgspec.json.encode(values) + b"\n"
 
 
