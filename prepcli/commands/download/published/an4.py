@@ -74,25 +74,15 @@ def _read(root: Path) -> Iterator[Utterance]:
     for part, folder in _PARTS.items():
         transcript = f"an4/etc/an4_{part}.transcription"
         for number, line in lines_of(root / transcript):
+            manifest, where = _manifest(part), f"{transcript}:{number}"
             found = _LINE.match(line)
             if found is None:
-                yield Utterance(
-                    _manifest(part),
-                    "",
-                    {"text": line},
-                    f"{transcript}:{number}",
-                    reason=RejectReason.MISSING_FIELD,
-                    detail="the line does not end with a file id in brackets",
-                )
+                reason, detail = RejectReason.MISSING_FIELD, "the line does not end with a file id in brackets"
+                yield Utterance(manifest, "", {"text": line}, where, reason=reason, detail=detail)
                 continue
             id = found[2]
             speaker = id[id.find("-") + 1 : id.rfind("-")]
             audio = f"an4/wav/{folder}/{speaker}/{id}"
             text = " ".join(_MARKS.sub(" ", found[1]).lower().split())
-            yield Utterance(
-                _manifest(part),
-                f"{audio}.sph",
-                {"text": text, "speaker": speaker_name("en", "AN4", speaker)},
-                f"{transcript}:{number}",
-                target=f"{audio}.wav",
-            )
+            fields = {"text": text, "speaker": speaker_name("en", "AN4", speaker)}
+            yield Utterance(manifest, f"{audio}.sph", fields, where, target=f"{audio}.wav")

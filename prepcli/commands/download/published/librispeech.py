@@ -111,14 +111,6 @@ def _read(root: Path, tree: str, manifest: str, processed: str | None) -> Iterat
         folder = f"{tree}/{speaker}/{chapter}"
         for number, line in lines_of(transcript):
             id, text = (*line.split(maxsplit=1), "")[:2]
-            yield Utterance(
-                manifest,
-                f"{folder}/{id}.flac",
-                {
-                    "text": text.lower(),
-                    "speaker": speaker_name("en", "LibriSpeech", speaker),
-                    "chapter": chapter,
-                },
-                f"{folder}/{transcript.name}:{number}",
-                target=f"{processed}/{id}.wav" if processed else None,
-            )
+            where, target = f"{folder}/{transcript.name}:{number}", f"{processed}/{id}.wav" if processed else None
+            fields = {"text": text.lower(), "speaker": speaker_name("en", "LibriSpeech", speaker), "chapter": chapter}
+            yield Utterance(manifest, f"{folder}/{id}.flac", fields, where, target=target)

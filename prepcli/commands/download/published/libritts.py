@@ -11,7 +11,7 @@ from typing_extensions import Unpack
 
 from prepcli.commands.download.arguments import DataRoot, FetchArguments
 from prepcli.commands.download.data_set import CorpusPart, Utterance, choose, lines_of, of_openslr, speaker_name
-from prepcli.commands.download.tables import rows_of
+from prepcli.commands.download.tables import genders_of, rows_of
 from prepcli.interface.command import command
 from prepcli.interface.options import Option
 
@@ -153,7 +153,8 @@ def _read(root: Path, edition: Edition, tree: str, manifest: str) -> Iterator[Ut
     A transcript such as `84/121123/84_121123.trans.tsv` has lines `84_121123_000007_000001	text	normalized`. The
     files `._*` in LibriTTS-R, which a Macintosh made, are skipped.
     """
-    genders = dict(_genders(root / edition.tree / "SPEAKERS.txt"))
+    speakers = root / edition.tree / "SPEAKERS.txt"
+    genders = genders_of(speakers) if speakers.exists() else {}
     for transcript in sorted((root / tree).glob("*/*/[!.]*.trans.tsv")):
         speaker, chapter = transcript.parts[-3:-1]
         folder = f"{tree}/{speaker}/{chapter}"
@@ -165,15 +166,6 @@ def _read(root: Path, edition: Edition, tree: str, manifest: str) -> Iterator[Ut
             fields |= {"gender": genders[speaker]} if speaker in genders else {}
             fields |= {"snr": snr[id]} if id in snr else {}
             yield row.utterance(manifest, f"{folder}/{id}.wav", fields)
-
-
-def _genders(table: Path) -> Iterator[tuple[str, str]]:
-    """Yield (reader, gender) from lines `14   | F | train-clean-360  | 25.03 | Name`; nothing if there is no table."""
-    if table.exists():
-        for _, line in lines_of(table):
-            columns = [column.strip() for column in line.split("|")]
-            if len(columns) > 1 and not line.startswith(";"):
-                yield columns[0], columns[1]
 
 
 def _snr(book: Path) -> Iterator[tuple[str, float]]:

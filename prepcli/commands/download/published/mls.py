@@ -11,7 +11,7 @@ from typing_extensions import Unpack
 
 from prepcli.commands.download.arguments import DataRoot, FetchArguments
 from prepcli.commands.download.data_set import Archive, CorpusPart, Utterance, lines_of, speaker_name
-from prepcli.commands.download.tables import rows_of
+from prepcli.commands.download.tables import genders_of, rows_of
 from prepcli.errors import RejectReason
 from prepcli.interface.command import command
 from prepcli.interface.options import Option
@@ -93,7 +93,7 @@ def _read(root: Path, tree: str, code: str, suffix: str) -> Iterator[Utterance]:
     After train come its small parts (`train_9hr`, `train_1hr`), which are published as lists of ids of utterances in
     train.
     """
-    genders = dict(_genders(root / tree / "metainfo.txt"))
+    genders = genders_of(root / tree / "metainfo.txt")
     listed = [
         (part, subset, number, id)
         for part, subsets in _SMALL.items()
@@ -145,11 +145,3 @@ def _seconds(segment: str, id: str) -> float | None:
         return float(end) - float(begin) if other == id else None
     except ValueError:
         return None
-
-
-def _genders(table: Path) -> Iterator[tuple[str, str]]:
-    """Yield (speaker, gender) from lines `12348 | F | train | 10.5 | …` below a line of titles."""
-    for number, line in lines_of(table):
-        speaker, gender, *_ = (*(column.strip() for column in line.split("|")), "")
-        if number > 1:
-            yield speaker, gender
