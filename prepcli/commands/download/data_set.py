@@ -228,15 +228,16 @@ def choose(corpus: str, names: str, known: Sequence[str], groups: Mapping[str, S
     return list(wanted)
 
 
-def lines_of(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a transcript that are not blank, stripped, with their numbers in the file, from 1.
+def lines_of(root: Path, name: str) -> Iterator[tuple[str, str]]:
+    """Yield the lines of the file `name` in `root` that are not blank, stripped, each with its place, `name:number`.
 
     Bytes that are not UTF-8 become U+FFFD.
     """
+    path = root / name
     with naming(path), path.open(encoding="utf-8-sig", errors="replace") as file:
         for number, line in enumerate(file, start=1):
             if line.strip():
-                yield number, line.strip()
+                yield f"{name}:{number}", line.strip()
 
 
 def speaker_name(language: str, corpus: str, speaker: str) -> str:

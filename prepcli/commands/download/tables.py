@@ -89,9 +89,9 @@ def column_problem(number: int, expected: int) -> str:
     return f"the row has {number} column{'s' if number != 1 else ''}, not {expected}; correct it in the table"
 
 
-def genders_of(table: Path) -> dict[str, str]:
+def genders_of(root: Path, table: str) -> dict[str, str]:
     """The gender of each speaker in a table of lines `14 | F | train-clean-360 | …`; titles among them do no harm."""
-    rows = ([column.strip() for column in line.split("|")] for _, line in lines_of(table))
+    rows = ([column.strip() for column in line.split("|")] for _, line in lines_of(root, table))
     return {columns[0]: columns[1] for columns in rows if len(columns) > 1}
 
 

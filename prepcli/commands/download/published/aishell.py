@@ -78,14 +78,14 @@ def _read(root: Path) -> Iterator[Utterance]:
     sources: dict[str, str] = {}
     wavs = [source for part in PARTS for source in sorted(files_in(root, f"{_TREE}/wav/{part}/**/*.wav"))]
     further = list(repeated("", ((Path(source).stem, source, source) for source in wavs), sources))
-    lines = [(number, line.split()) for number, line in lines_of(root / _TRANSCRIPT)]
+    lines = [(where, line.split()) for where, line in lines_of(root, _TRANSCRIPT)]
     for part in PARTS:
-        for number, (id, *words) in lines:
+        for where, (id, *words) in lines:
             source = sources.get(id, f"{_TREE}/wav/{PARTS[-1]}/unknown/{id}.wav")
             if source.startswith(f"{_TREE}/wav/{part}/"):
                 speaker = speaker_name("zh", "AISHELL", Path(source).parent.name)
                 fields = {"text": "".join(words), "speaker": speaker}
-                yield Utterance(f"{_TREE}/{part}.json", source, fields, f"{_TRANSCRIPT}:{number}")
+                yield Utterance(f"{_TREE}/{part}.json", source, fields, where)
     yield from further
 
 

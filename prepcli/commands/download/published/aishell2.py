@@ -98,12 +98,12 @@ def _read(audio_folder: Path, folders: dict[str, str]) -> Iterator[Utterance]:
     for part, folder in folders.items():
         sources: dict[str, str] = {}
         yield from repeated(f"{part}.json", _sources(audio_folder, folder, part), sources)
-        for number, line in lines_of(audio_folder / folder / "trans.txt"):
+        for where, line in lines_of(audio_folder, f"{folder}/trans.txt"):
             id, text = (*line.split(maxsplit=1), "")[:2]
             source = sources.get(id, f"{id}.wav")
             speaker = Path(source).parent.name or "unknown"
             fields = {"text": " ".join(text.split()).upper(), "speaker": speaker_name("zh", "AISHELL-2", speaker)}
-            utterance = Utterance(f"{part}.json", source, fields, f"{folder}/trans.txt:{number}", id=id)
+            utterance = Utterance(f"{part}.json", source, fields, where, id=id)
             problem = column_problem(line.count("\t") + 1, 2)
             if problem and "\t" in line:  # white space separates the columns of some copies
                 utterance.reason, utterance.detail = RejectReason.BAD_FIELD, problem
@@ -116,12 +116,12 @@ def _wavs(folder: str, part: str) -> str:
 
 def _sources(audio_folder: Path, folder: str, part: str) -> Iterator[tuple[str, str, str]]:
     """Yield id, path and place of the recordings of a part: those in `wav.scp` if there is one, else all WAV files."""
-    scp = audio_folder / folder / "wav.scp"
-    if scp.exists():
-        for number, line in lines_of(scp):
+    scp = f"{folder}/wav.scp"
+    if (audio_folder / scp).exists():
+        for where, line in lines_of(audio_folder, scp):
             id, *path = line.split(maxsplit=1)
             if path:
-                yield id, os.path.relpath(scp.parent / path[0], audio_folder), f"{folder}/wav.scp:{number}"
+                yield id, os.path.relpath(audio_folder / folder / path[0], audio_folder), where
     else:
         for source in sorted(files_in(audio_folder, _wavs(folder, part))):
             yield Path(source).stem, source, source

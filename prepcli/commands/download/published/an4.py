@@ -72,9 +72,8 @@ def _read(root: Path) -> Iterator[Utterance]:
     The recording of an id such as `an253-fash-b` is `an4/wav/an4_clstk/fash/an253-fash-b.sph`.
     """
     for part, folder in _PARTS.items():
-        transcript = f"an4/etc/an4_{part}.transcription"
-        for number, line in lines_of(root / transcript):
-            manifest, where = _manifest(part), f"{transcript}:{number}"
+        manifest = _manifest(part)
+        for where, line in lines_of(root, f"an4/etc/an4_{part}.transcription"):
             found = _LINE.match(line)
             if found is None:
                 reason, detail = RejectReason.MISSING_FIELD, "the line does not end with a file id in brackets"

@@ -80,8 +80,8 @@ def _read(root: Path) -> Iterator[Utterance]:
                 reader = published[name][1]
                 if published[name].groups()[1:] != (quality, part):
                     continue
-                for number, line in lines_of(root / _TREE / name):
-                    yield _utterance(line, reader, quality, part, f"{_TREE}/{name}:{number}")
+                for where, line in lines_of(root, f"{_TREE}/{name}"):
+                    yield _utterance(line, reader, quality, part, where)
 
 
 def _utterance(line: str, reader: str, quality: str, part: str, where: str) -> Utterance:

@@ -109,8 +109,8 @@ def _read(root: Path, tree: str, manifest: str, processed: str | None) -> Iterat
     for transcript in sorted((root / tree).glob("*/*/*.trans.txt")):
         speaker, chapter = transcript.parts[-3:-1]
         folder = f"{tree}/{speaker}/{chapter}"
-        for number, line in lines_of(transcript):
+        for where, line in lines_of(root, f"{folder}/{transcript.name}"):
             id, text = (*line.split(maxsplit=1), "")[:2]
-            where, target = f"{folder}/{transcript.name}:{number}", f"{processed}/{id}.wav" if processed else None
+            target = f"{processed}/{id}.wav" if processed else None
             fields = {"text": text.lower(), "speaker": speaker_name("en", "LibriSpeech", speaker), "chapter": chapter}
             yield Utterance(manifest, f"{folder}/{id}.flac", fields, where, target=target)

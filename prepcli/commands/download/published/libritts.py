@@ -153,12 +153,12 @@ def _read(root: Path, edition: Edition, tree: str, manifest: str) -> Iterator[Ut
     A transcript such as `84/121123/84_121123.trans.tsv` has lines `84_121123_000007_000001	text	normalized`. The
     files `._*` in LibriTTS-R, which a Macintosh made, are skipped.
     """
-    speakers = root / edition.tree / "SPEAKERS.txt"
-    genders = genders_of(speakers) if speakers.exists() else {}
+    speakers = f"{edition.tree}/SPEAKERS.txt"
+    genders = genders_of(root, speakers) if (root / speakers).exists() else {}
     for transcript in sorted((root / tree).glob("*/*/[!.]*.trans.tsv")):
         speaker, chapter = transcript.parts[-3:-1]
         folder = f"{tree}/{speaker}/{chapter}"
-        snr = dict(_snr(transcript.with_name(f"{speaker}_{chapter}.book.tsv")))
+        snr = dict(_snr(root, f"{folder}/{speaker}_{chapter}.book.tsv"))
         for row in rows_of(root, f"{folder}/{transcript.name}", "\t", ("id", "text", "normalized_text")):
             id = row["id"]
             fields: dict[str, Any] = {"text": row["text"], "normalized_text": row["normalized_text"]}
@@ -168,10 +168,10 @@ def _read(root: Path, edition: Edition, tree: str, manifest: str) -> Iterator[Ut
             yield row.utterance(manifest, f"{folder}/{id}.wav", fields)
 
 
-def _snr(book: Path) -> Iterator[tuple[str, float]]:
+def _snr(root: Path, book: str) -> Iterator[tuple[str, float]]:
     """Yield (id, signal-to-noise ratio) of sentences, from the last column of `book.tsv`; some sentences lack it."""
-    if book.exists():
-        for _, line in lines_of(book):
+    if (root / book).exists():
+        for _, line in lines_of(root, book):
             with suppress(ValueError):
                 id, *_, snr = line.split("\t")
                 yield id, float(snr)

@@ -93,19 +93,19 @@ def _read(root: Path, tree: str, code: str, suffix: str) -> Iterator[Utterance]:
     After train come its small parts (`train_9hr`, `train_1hr`), which are published as lists of ids of utterances in
     train.
     """
-    genders = genders_of(root / tree / "metainfo.txt")
+    genders = genders_of(root, f"{tree}/metainfo.txt")
     listed = [
-        (part, subset, number, id)
+        (part, subset, where, id)
         for part, subsets in _SMALL.items()
         for subset in subsets
-        for number, id in lines_of(root / tree / _HANDLES.format(subset))
+        for where, id in lines_of(root, f"{tree}/{_HANDLES.format(subset)}")
     ]
     wanted = {id for *_, id in listed}
     kept: dict[str, Utterance] = {}
     for part in ("train", "dev", "test"):
         folder = f"{tree}/{part}"
         rows = rows_of(root, f"{folder}/transcripts.txt", "\t", ("id", "text"))
-        segments = chain(lines_of(root / folder / "segments.txt"), repeat((0, "")))
+        segments = chain(lines_of(root, f"{folder}/segments.txt"), repeat(("", "")))
         for row, (_, segment) in zip(rows, segments, strict=False):
             id = row["id"]
             speaker, book, *_ = (*id.split("_"), "")
@@ -122,10 +122,10 @@ def _read(root: Path, tree: str, code: str, suffix: str) -> Iterator[Utterance]:
 
 
 def _small_parts(
-    tree: str, listed: list[tuple[str, str, int, str]], known: dict[str, Utterance]
+    tree: str, listed: list[tuple[str, str, str, str]], known: dict[str, Utterance]
 ) -> Iterator[Utterance]:
-    for part, subset, number, id in listed:
-        manifest, where = f"{tree}/{part}.json", f"{tree}/{_HANDLES.format(subset)}:{number}"
+    for part, subset, where, id in listed:
+        manifest = f"{tree}/{part}.json"
         if id in known:
             fields = {**known[id].fields, "subset": subset}
             yield replace(known[id], manifest=manifest, where=where, fields=fields)

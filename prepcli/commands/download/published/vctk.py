@@ -79,12 +79,12 @@ def _read(root: Path, mics: tuple[str, ...]) -> Iterator[Utterance]:
 
     The line of `txt/p225/p225_001.txt` is the text of `wav48_silence_trimmed/p225/p225_001_mic{1,2}.flac`.
     """
-    speakers = dict(_speakers(root / "speaker-info.txt"))
+    speakers = dict(_speakers(root))
     for mic in mics:
         manifest = f"{_TOP}/{mic}.json"
         for path in sorted((root / "txt").glob("*/[!.]*.txt")):
             speaker, id = path.parent.name, path.stem
-            lines = [line for _, line in lines_of(path)]
+            lines = [line for _, line in lines_of(root, f"txt/{speaker}/{path.name}")]
             fields = {"text": " ".join(lines), "speaker": speaker_name("en", "VCTK", speaker)}
             fields |= speakers.get(speaker, {})
             source, where = f"{_AUDIO}/{speaker}/{id}_{mic}.flac", f"txt/{speaker}/{path.name}:1"
@@ -94,15 +94,14 @@ def _read(root: Path, mics: tuple[str, ...]) -> Iterator[Utterance]:
             yield utterance
 
 
-def _speakers(table: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def _speakers(root: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each speaker's id and fields (age, gender, accent, region).
 
-    After the first line, each line is a speaker, such as `p225  23  F  English  Southern  England`. A line may have
-    fewer columns, and a remark in brackets at its end. Fields without a value are left out.
+    Each line is a speaker, such as `p225  23  F  English  Southern  England`; titles in the first line do no harm. A
+    line may have fewer columns, and a remark in brackets at its end. Fields without a value are left out.
     """
-    for number, line in lines_of(table):
-        if number > 1:
-            speaker, age, gender, accent, *region = (*line.partition("(")[0].split(), "", "", "", "")
-            about = {"age": int(age) if age.isdigit() else age, "gender": gender, "accent": accent}
-            about["region"] = " ".join(region).strip()
-            yield speaker, {name: value for name, value in about.items() if value != ""}
+    for _, line in lines_of(root, "speaker-info.txt"):
+        speaker, age, gender, accent, *region = (*line.partition("(")[0].split(), "", "", "", "")
+        about = {"age": int(age) if age.isdigit() else age, "gender": gender, "accent": accent}
+        about["region"] = " ".join(region).strip()
+        yield speaker, {name: value for name, value in about.items() if value != ""}
