@@ -92,9 +92,8 @@ class Hooks(TypedDict, total=False):
         command: the name of the command that is recorded; by default that of the call. A call may run several.
         shares_out: see `prepcli.engine.run.job.Job`.
         reads_audio_files: whether many missing audio files show that a folder is not mounted; by default True.
-        input_files: files that the command reads, besides those of the plan, and must not replace.
-        files_of_records: input files besides those, such as the audio of all records; asked for only before files of an
-            earlier run are removed.
+        files_of_records: input files besides those of the plan, such as the audio of all records, which must not be
+            removed; asked for only before files of an earlier run are removed.
         prepare: prepares for the units, perhaps several times; called in the main process if there are units to make.
         check_done: checks that the missing units can be added to the finished ones; raises `UsageError`.
         made_of: the possible names of index files of a published file, which are removed together with it.
@@ -106,7 +105,6 @@ class Hooks(TypedDict, total=False):
     command: str
     shares_out: bool
     reads_audio_files: bool
-    input_files: Sequence[str | AnyPath]
     files_of_records: Callable[[AnyPlan], Iterable[str | AnyPath]]
     prepare: Callable[[], object]
     check_done: Callable[[Sequence[Any], Workspace], object]
@@ -151,9 +149,6 @@ class FunctionJob(UnitJob[UnitT, Contents]):
 
     def output_patterns(self, plan: Plan[UnitT, Contents]) -> Sequence[str]:
         return self._output.patterns  # a plan may have narrowed them
-
-    def input_files(self, plan: Plan[UnitT, Contents]) -> Iterable[str | AnyPath]:
-        return [*super().input_files(plan), *self._hooks.get("input_files", ())]
 
     def files_of_records(self, plan: Plan[UnitT, Contents]) -> Iterable[str | AnyPath]:
         return self._hooks.get("files_of_records", _nothing)(plan)
