@@ -146,6 +146,31 @@ def test_a_recording_among_the_slices_is_kept(tmp_path: Path) -> None:
         assert before.items() <= tree(tmp_path).items()
 
 
+def test_a_recording_that_would_be_removed_is_refused(tmp_path: Path) -> None:
+    """It is a link to a slice of an earlier run."""
+    write_conversation(tmp_path / "ldc", 1, ["1.0 2.0 A: one"], 4.0)
+    words = (tmp_path / "ldc", tmp_path / "out", "--min-slice-duration", 0)
+    assert run(*words).code == 0
+    made = min((tmp_path / "out").rglob("*.wav"))
+    recording = audio_file(tmp_path / "ldc", 1)
+    recording.unlink()
+    recording.symlink_to(made)
+    done = run(*words, "--overwrite")
+    assert done.code == 2
+    assert f"the input {recording} (it is {made}) lies where this command writes its output" in done.error_line
+    assert made.exists()
+
+
+def test_a_destination_may_hold_the_slices_of_another_corpus(tmp_path: Path) -> None:
+    write_conversation(tmp_path / "ldc", 1, ["1.0 2.0 A: one"], 4.0)
+    (tmp_path / "out/audio").mkdir(parents=True)
+    (tmp_path / "out/audio/en_4156_a_001.wav").write_bytes(b"another corpus")
+    for more in ([], ["--overwrite"]):
+        done = run(tmp_path / "ldc", tmp_path / "out", "--min-slice-duration", 0, *more)
+        assert done.code == 0
+        assert "already holds" not in done.err and "other file(s)" not in done.err
+
+
 def test_shorten_compressed_pcm(tmp_path: Path) -> None:
     need("ffmpeg")
     source = write_conversation(tmp_path / "ldc", 7, TALK, 15.0)
