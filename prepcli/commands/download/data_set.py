@@ -54,12 +54,10 @@ class Archive:
             )
 
 
-def of_openslr(
-    resource: int, name: str, num_bytes: int | None = None, checksum: str | None = None, folder: str = ""
-) -> Archive:
+def of_openslr(resource: int, name: str, num_bytes: int | None = None, checksum: str | None = None) -> Archive:
     """The archive `name` of OpenSLR's resource of this number, from each of its mirrors."""
     urls = tuple(f"{mirror}/resources/{resource}/{name}" for mirror in _MIRRORS)
-    return Archive(name, urls, num_bytes, checksum, folder)
+    return Archive(name, urls, num_bytes, checksum)
 
 
 @dataclass

@@ -29,9 +29,8 @@ _ARCHIVES = {
     "dev-clean-2": (31, 126046265, "md5:6d7ab67ac6a1d2c993d050e16d61080d"),
     "train-clean-5": (31, 332954390, "md5:5df7d4e78065366204ca6845bb08f490"),
 }
-NAMES = tuple(name.replace("-", "_") for name in _ARCHIVES)
-"""The data sets, with NeMo's names."""
-_GROUPS = {"ALL": NAMES[:7], "mini": NAMES[7:]}
+_NAMES = tuple(name.replace("-", "_") for name in _ARCHIVES)
+_GROUPS = {"ALL": _NAMES[:7], "mini": _NAMES[7:]}
 
 
 @command("download librispeech")
@@ -73,7 +72,7 @@ def download_librispeech(
     """
     from prepcli.commands.download.job import make_manifests
 
-    names = choose("LibriSpeech", data_sets, NAMES, _GROUPS)
+    names = choose("LibriSpeech", data_sets, _NAMES, _GROUPS)
     return make_manifests([_data_set(name, audio_format) for name in names])
 
 

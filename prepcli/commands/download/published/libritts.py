@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Edition:
+class _Edition:
     """LibriTTS or LibriTTS-R.
 
     Attributes:
@@ -34,7 +34,7 @@ class Edition:
     resource: int
 
 
-LIBRITTS, LIBRITTS_R = Edition("LibriTTS", "LibriTTS", 60), Edition("LibriTTS-R", "LibriTTS_R", 141)
+_LIBRITTS, _LIBRITTS_R = _Edition("LibriTTS", "LibriTTS", 60), _Edition("LibriTTS-R", "LibriTTS_R", 141)
 # Bytes and SHA-256: tensorflow/datasets, tensorflow_datasets/datasets/libritts/checksums.tsv, and pytorch/audio,
 # torchaudio/datasets/libritts.py. They are not published for LibriTTS-R.
 _PUBLISHED = {
@@ -46,8 +46,6 @@ _PUBLISHED = {
     "train_clean_360": (27504073644, "ce7cff44dcac46009d18379f37ef36551123a1dc4e5c8e4eb73ae57260de4886"),
     "train_other_500": (44565031479, "e35f7e34deeb2e2bdfe4403d88c8fdd5fbf64865cae41f027a185a6965f0a5df"),
 }
-
-
 _LibrittsSets = Annotated[
     str,
     Option(
@@ -88,7 +86,7 @@ def download_libritts(
     """
     from prepcli.commands.download.job import make_manifests
 
-    return make_manifests(_data_sets(data_sets, LIBRITTS))
+    return make_manifests(_data_sets(data_sets, _LIBRITTS))
 
 
 @command("download libritts-r")
@@ -121,33 +119,36 @@ def download_libritts_r(
     """
     from prepcli.commands.download.job import make_manifests
 
-    return make_manifests(_data_sets(data_sets, LIBRITTS_R))
+    return make_manifests(_data_sets(data_sets, _LIBRITTS_R))
 
 
-def _data_sets(names: str, edition: Edition) -> list[CorpusPart]:
+def _data_sets(names: str, edition: _Edition) -> list[CorpusPart]:
     known = [*_PUBLISHED]
     return [_data_set(name, edition) for name in choose(edition.name, names, known, {"ALL": known})]
 
 
-def _data_set(name: str, edition: Edition) -> CorpusPart:
-    num_bytes, sha256 = _PUBLISHED[name]
-    file = f"{name if edition is LIBRITTS_R else name.replace('_', '-')}.tar.gz"
-    published = () if edition is LIBRITTS_R else (num_bytes, f"sha256:{sha256}")
-    archive = of_openslr(edition.resource, file, *published)
+def _data_set(name: str, edition: _Edition) -> CorpusPart:
+    folder = name.replace("_", "-")
+    tree = f"{edition.tree}/{folder}"
+    if edition is _LIBRITTS_R:
+        archive = of_openslr(edition.resource, f"{name}.tar.gz")
+    else:
+        num_bytes, sha256 = _PUBLISHED[name]
+        archive = of_openslr(edition.resource, f"{folder}.tar.gz", num_bytes, f"sha256:{sha256}")
     manifest = f"{edition.tree}/{name}.json"  # paths from this folder fit the presets of --group-by
     return CorpusPart(
         corpus=edition.name.lower(),
         name=name,
         archive=replace(archive, folder=edition.tree),  # LibriSpeech's archives have the same names
-        trees=(f"{edition.tree}/{name.replace('_', '-')}",),
+        trees=(tree,),
         manifests=(manifest,),
-        read=partial(_read, edition=edition, tree=f"{edition.tree}/{name.replace('_', '-')}", manifest=manifest),
-        recordings=(f"{edition.tree}/{name.replace('_', '-')}/**/*.wav",),
+        read=partial(_read, edition=edition, tree=tree, manifest=manifest),
+        recordings=(f"{tree}/**/*.wav",),
         settings={"data_set": name},
     )
 
 
-def _read(root: Path, edition: Edition, tree: str, manifest: str) -> Iterator[Utterance]:
+def _read(root: Path, edition: _Edition, tree: str, manifest: str) -> Iterator[Utterance]:
     """Yield the utterances chapter by chapter.
 
     A transcript such as `84/121123/84_121123.trans.tsv` has lines `84_121123_000007_000001	text	normalized`. The
