@@ -1,4 +1,8 @@
-"""The definition of a corpus: its archives, their folders, and the utterances in them."""
+"""The definition of a corpus: its archives, their folders, and the utterances in them.
+
+The modules of corpora import this one, `conversations`, `recordings` and `tables`. They import nothing heavy at the
+top, so that `--help` is fast.
+"""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

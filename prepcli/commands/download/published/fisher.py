@@ -10,6 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import chain, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -133,12 +134,11 @@ def _find(roots: Sequence[PathText]) -> CorpusFiles:
         for call, channel, pin in _pins(table, notes):
             speakers[call][channel] = pin
     ids = sorted(transcripts)
-    parts = [("train", ids[: len(ids) * 8 // 10]), ("val", ids[len(ids) * 8 // 10 : len(ids) * 9 // 10])]
-    parts.append(("test", ids[len(ids) * 9 // 10 :]))
+    val, test = len(ids) * 8 // 10, len(ids) * 9 // 10
+    parts = chain(repeat("train", val), repeat("val", test - val), repeat("test"))
     conversations = [
         Conversation(name, part, recordings.get(name, f"{name}.sph"), transcripts[name], speakers.get(name, {}))
-        for part, names in parts
-        for name in names
+        for name, part in zip(ids, parts, strict=False)
     ]
     unused = [*others, *more, *unlisted(recordings, transcripts)]
     return CorpusFiles(conversations, unused, paths, notes)
