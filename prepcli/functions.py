@@ -5,22 +5,22 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from prepcli.commands.blend.command import blend as blend
     from prepcli.commands.blend.report import BlendReport as BlendReport
-    from prepcli.commands.download.asr import download_aishell as download_aishell
-    from prepcli.commands.download.asr import download_aishell2 as download_aishell2
-    from prepcli.commands.download.asr import download_an4 as download_an4
-    from prepcli.commands.download.asr import download_common_voice as download_common_voice
-    from prepcli.commands.download.asr import download_librispeech as download_librispeech
-    from prepcli.commands.download.asr import download_mls as download_mls
     from prepcli.commands.download.by_lhotse import download_lhotse as download_lhotse
+    from prepcli.commands.download.published.aishell import download_aishell as download_aishell
+    from prepcli.commands.download.published.aishell2 import download_aishell2 as download_aishell2
+    from prepcli.commands.download.published.an4 import download_an4 as download_an4
+    from prepcli.commands.download.published.common_voice import download_common_voice as download_common_voice
+    from prepcli.commands.download.published.fisher import download_fisher as download_fisher
+    from prepcli.commands.download.published.hifitts import download_hifitts as download_hifitts
+    from prepcli.commands.download.published.hifitts2 import download_hifitts2 as download_hifitts2
+    from prepcli.commands.download.published.hub5 import download_hub5 as download_hub5
+    from prepcli.commands.download.published.librispeech import download_librispeech as download_librispeech
+    from prepcli.commands.download.published.libritts import download_libritts as download_libritts
+    from prepcli.commands.download.published.libritts import download_libritts_r as download_libritts_r
+    from prepcli.commands.download.published.ljspeech import download_ljspeech as download_ljspeech
+    from prepcli.commands.download.published.mls import download_mls as download_mls
+    from prepcli.commands.download.published.vctk import download_vctk as download_vctk
     from prepcli.commands.download.report import DownloadReport as DownloadReport
-    from prepcli.commands.download.telephone import download_fisher as download_fisher
-    from prepcli.commands.download.telephone import download_hub5 as download_hub5
-    from prepcli.commands.download.tts import download_hifitts as download_hifitts
-    from prepcli.commands.download.tts import download_hifitts2 as download_hifitts2
-    from prepcli.commands.download.tts import download_libritts as download_libritts
-    from prepcli.commands.download.tts import download_libritts_r as download_libritts_r
-    from prepcli.commands.download.tts import download_ljspeech as download_ljspeech
-    from prepcli.commands.download.tts import download_vctk as download_vctk
     from prepcli.commands.estimate_batch_sizes.command import estimate_batch_sizes as estimate_batch_sizes
     from prepcli.commands.estimate_batch_sizes.report import BatchSizesReport as BatchSizesReport
     from prepcli.commands.estimate_bins.command import estimate_bins as estimate_bins

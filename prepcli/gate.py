@@ -26,6 +26,8 @@ at the audio (nemo_adapters.py, `LazyNeMoIterator`): a wrong one fails in traini
 ROUNDING = 0.01
 """Maximum seconds by which a segment may lie outside of its container because its times are rounded: Kaldi's two
 decimals, Common Voice's milliseconds, and the one sample by which lhotse's sums differ are all below it."""
+MAX_SECONDS = 1e9
+"""Maximum duration and offset, 32 years: longer ones are mistakes, and do not fit the integers that count samples."""
 EXACT = 1e-9
 """Seconds by which the sum of two decimals may differ from their exact sum."""
 

@@ -75,15 +75,14 @@ def test_the_engine_knows_nothing_of_speech() -> None:
     assert packages["engine"] & (SPEECH | {"commands", "jobs"}) == set()
 
 
-def test_the_published_corpora_are_imported_by_their_commands_only() -> None:
+def test_the_published_corpora_are_commands_that_nothing_imports() -> None:
     importing = {
         module
         for module, imported in module_graph().items()
         for found in imported
         if found.startswith(_PUBLISHED) and not module.startswith(_PUBLISHED)
     }
-    # `chapters` is the job of HiFiTTS-2.
-    assert importing == {f"prepcli.commands.download.{name}" for name in ("asr", "chapters", "telephone", "tts")}
+    assert importing == set()
 
 
 @pytest.mark.parametrize(

@@ -482,7 +482,7 @@ class FolderRun:
         if self.job.rejects_in_order:
             yield from chain.from_iterable(map(blocks_of, files))
         else:
-            yield from merge_rejects(self.job.planned_rejects(self.plan), files, [one.path for one in self.plan.inputs])
+            yield from merge_rejects(self.plan.reject_lines(), files, [one.path for one in self.plan.inputs])
 
     def _report(self, finished: str = "") -> Report:
         """The report of the run as it is now; `finished`: its status if another rank or start has finished it."""

@@ -67,7 +67,8 @@ def _command(name: str, summary: str, report: str = _REPORT_OF_JOB, *, package: 
 
 def _of_corpus(corpus: Corpus) -> Command:
     report = _REPORT_OF_JOB if corpus.is_sliced else "commands.download.report.DownloadReport"
-    return _command(f"download {corpus.name}", corpus.summary, report, package="download", module=corpus.module)
+    module = corpus.module or corpus.name.replace("-", "_")
+    return _command(f"download {corpus.name}", corpus.summary, report, package="download.published", module=module)
 
 
 TASKS: dict[str, tuple[Command, ...]] = {

@@ -16,7 +16,7 @@ class Corpus(NamedTuple):
         publisher: the server from which the corpus is fetched; None if it is read from the user's copy.
         copy: the content of the user's copy, for the summary.
         is_sliced: whether the recordings are cut into slices; the command then has the report of a job.
-        module: the module in `prepcli.commands.download` with the command.
+        module: the module in `prepcli.commands.download.published` with the command; by default it has this name.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Corpus(NamedTuple):
     publisher: str | None = None
     copy: str = ""
     is_sliced: bool = False
-    module: str = "asr"
+    module: str = ""
 
     @property
     def summary(self) -> str:
@@ -83,7 +83,6 @@ CORPORA = (
         archives="Archive 2.7 GB",
         licence="public domain",
         publisher="keithito.com",
-        module="tts",
     ),
     Corpus(
         name="libritts",
@@ -93,7 +92,6 @@ CORPORA = (
         archives="Archives 84 GB",
         licence="CC BY 4.0",
         publisher="OpenSLR",
-        module="tts",
     ),
     Corpus(
         name="libritts-r",
@@ -101,9 +99,9 @@ CORPORA = (
         hours=585,
         speech="LibriTTS with restored sound, 24 kHz",
         archives="Archives about as large",
+        module="libritts",
         licence="CC BY 4.0",
         publisher="OpenSLR",
-        module="tts",
     ),
     Corpus(
         name="hifitts",
@@ -113,7 +111,6 @@ CORPORA = (
         archives="Archive about 41 GB",
         licence="CC BY 4.0",
         publisher="OpenSLR",
-        module="tts",
     ),
     Corpus(
         name="hifitts2",
@@ -123,7 +120,6 @@ CORPORA = (
         archives="Chapters one by one",
         licence="CC BY 4.0",
         publisher="LibriVox",
-        module="tts",
     ),
     Corpus(
         name="vctk",
@@ -133,7 +129,6 @@ CORPORA = (
         archives="Archive 11.7 GB",
         licence="CC BY 4.0",
         publisher="Edinburgh DataShare",
-        module="tts",
     ),
     Corpus(
         name="mls",
@@ -160,7 +155,6 @@ CORPORA = (
         licence="LDC licence",
         copy="LDC2004S13, LDC2005S13 or both",
         is_sliced=True,
-        module="telephone",
     ),
     Corpus(
         name="hub5",
@@ -170,7 +164,6 @@ CORPORA = (
         licence="LDC licence",
         copy="LDC2002S09, LDC2002T43",
         is_sliced=True,
-        module="telephone",
     ),
 )
 """The corpora, in the order of `prepcli download --help`."""

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.gate import Name
+from prepcli.gate import MAX_SECONDS, Name
 from prepcli.manifest.fields import (
     MAX_DIGITS,
     check_fields,
@@ -24,7 +24,7 @@ from prepcli.manifest.fields import (
     parse_fields,
     with_audio_filepath,
 )
-from prepcli.manifest.record import MAX_SECONDS, Record
+from prepcli.manifest.record import Record
 
 
 def cut_duration(fields: Mapping[str, msgspec.Raw]) -> float:

@@ -9,11 +9,9 @@ from typing import Any, TypeAlias
 import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason
+from prepcli.gate import MAX_SECONDS
 from prepcli.manifest.fields import check_fields, decode_value, parse_fields, shown
 from prepcli.storage.containers import UNUSABLE
-
-MAX_SECONDS = 1e9
-"""Maximum duration and offset, 32 years: longer ones are mistakes, and do not fit the integers that count samples."""
 
 Value: TypeAlias = msgspec.Raw | bytes | str | int | float | None
 

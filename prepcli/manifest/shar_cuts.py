@@ -11,7 +11,7 @@ import msgspec
 
 from prepcli.errors import UsageError, naming
 from prepcli.formats.lenient_json import decode_json
-from prepcli.manifest.record import MAX_SECONDS
+from prepcli.gate import MAX_SECONDS
 from prepcli.processes.pools import map_in_order
 from prepcli.storage.input_files import FileState, check_unchanged
 from prepcli.storage.paths import AnyPath, path_of

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import prepcli as library
-from prepcli.commands.download.fetch import Archive
+from prepcli.commands.download.data_set import Archive
 from prepcli.commands.estimate_batch_sizes import job
 from prepcli.engine.publishing.rejects import Budget
 from prepcli.interface.commands import COMMANDS

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from prepcli.engine.publishing.publish import Marker, UnitWriter
-from prepcli.engine.publishing.rejects import Origin
+from prepcli.engine.publishing.rejects import Origin, reject_line
 from prepcli.engine.run.job import UnitJob
 from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.plan import InputFile, Plan, Unit
@@ -72,11 +72,10 @@ class ToyJob(UnitJob[ToyUnit, None]):
             inputs=[InputFile(MANIFEST, "abc")],
             planned_rejects={"broken_json": 1},
             num_skipped=2,
+            reject_lines=self.reject_lines,
         )
 
-    def planned_rejects(self, plan: ToyPlan) -> Iterator[bytes]:
-        from prepcli.engine.publishing.rejects import reject_line
-
+    def reject_lines(self) -> Iterator[bytes]:
         yield reject_line(b"{oops", RecordRejected(RejectReason.BROKEN_JSON, "broken"), Origin(MANIFEST, 3))
 
     def process(self, plan: ToyPlan, unit: ToyUnit, writer: UnitWriter, advance: Advance) -> None:

@@ -430,7 +430,7 @@ DOWNLOAD = """
 0 download {name} {options}
 0 again
 0 again --json
-{status} status out
+0 status out
 0 download {name} {options} --overwrite --num-workers 1
 """
 
@@ -463,7 +463,7 @@ def scenarios() -> dict[str, str]:
     for name, path in KINDS.items():
         made[f"kinds/{name}"] = KIND.format(set=path, **({"verify": 0, "inspect": 0} | CODES.get(name, {})))
     for name, options in DOWNLOADS.items():
-        made[f"download/{name}"] = DOWNLOAD.format(name=name, options=options, status=2 if name == "lhotse" else 0)
+        made[f"download/{name}"] = DOWNLOAD.format(name=name, options=options)
     made["download/more"] = MORE_DOWNLOADS
     return made
 

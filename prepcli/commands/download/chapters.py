@@ -19,10 +19,9 @@ from prepcli.audio.probe import probe
 from prepcli.audio.resample import resample
 from prepcli.audio.segments import decode, whole
 from prepcli.commands.download.corpus_unpack import fetch_bar
-from prepcli.commands.download.data_set import may_lie_outside, speaker_name
-from prepcli.commands.download.fetch import Archive, fetch
+from prepcli.commands.download.data_set import Archive, may_lie_outside, speaker_name
+from prepcli.commands.download.fetch import fetch
 from prepcli.commands.download.prepare import exclusive_lock
-from prepcli.commands.download.published.hifitts2 import COMMAND, DATASET, RATES, SETS, folder_of, published
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.run.function import Output, run
 from prepcli.engine.run.report import Report
@@ -32,6 +31,7 @@ from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import IncompleteError, RecordRejected, RejectReason, UsageError, naming, option
 from prepcli.formats.names import normal_path
 from prepcli.gate import FirstPlaces
+from prepcli.interface.calls import current_call
 from prepcli.jobs.record_job import RecordContents, RecordUnit, units_of
 from prepcli.jobs.records import Records
 from prepcli.jobs.source import items
@@ -65,29 +65,31 @@ class _Chapter(msgspec.Struct):
     duration: float | None = None
 
 
-def metadata_of(edition: str, base_url: str | None, output: Output) -> Path:
-    """Return the folder with the published manifests of an edition, which are fetched if they are not there.
+def fetch_lists(lists: Sequence[Archive], name: str, output: Output) -> Path:
+    """Return the folder with the published lists of an edition, which are fetched if they are not there.
+
+    `name`: the name of the edition, for messages.
 
     Raises:
-        UsageError: manifests are missing, and this is a dry run or a run with several ranks.
-        FetchError: no server has a manifest.
+        UsageError: lists are missing, and this is a dry run or a run with several ranks.
+        FetchError: no server has a list.
         IncompleteError: the servers cannot be reached; the same command continues.
     """
     workspace, engine = output.workspace, output.engine
     folder = workspace.root / "metadata"
-    missing = [one for one in published(edition, base_url) if not (folder / one.name).exists()]
+    missing = [one for one in lists if not (folder / one.name).exists()]
     if missing and (engine.dry_run or engine.rank.world_size > 1):
         raise UsageError(
             f"{missing[0].name} is not here yet; run the command once without ranks and with {option('--fetch-only')}, "
             f"or give {option('--metadata')}"
         )
     try:
-        with stop_on_signals(), exclusive_lock(workspace, folder_of(edition)) if missing else contextlib.nullcontext():
+        with stop_on_signals(), exclusive_lock(workspace, name) if missing else contextlib.nullcontext():
             for one in missing:
                 with fetch_bar(one.name) as show:
                     fetch(one, folder, show)
     except IncompleteError as error:
-        raise with_continuation(error, COMMAND, workspace) from None
+        raise with_continuation(error, current_call().command, workspace) from None
     return folder
 
 
@@ -108,59 +110,54 @@ class ChapterContents(RecordContents):
 
 
 @dataclass(frozen=True, slots=True)
-class _Edition:
-    """An edition of the corpus.
+class Edition:
+    """An edition of a corpus whose long recordings are fetched one by one, and cut.
 
     Attributes:
-        name: its name, such as `hifitts2_22khz`.
-        rate: its sampling rate (Hz).
+        name: its name, such as `hifitts2_22khz`; also that of its folder in the data root.
+        corpus: the name of the corpus in the field `speaker`.
+        sets: the values of the field `set`; each has a manifest.
+        rate: the sampling rate of the utterances (Hz).
+        manifest: the path of the published manifest of utterances.
         list: the path of the published list of chapters.
         copies: a folder with copies of the chapters; None: they are fetched.
         base_url: the address below which they are fetched; None: the publishers'.
     """
 
     name: str
+    corpus: str
+    sets: Sequence[str]
     rate: int
+    manifest: str
     list: str
     copies: Path | None
     base_url: str | None
 
 
-def cut_chapters(
-    sampling_rate: str, base_url: str | None, copies: Path | None, metadata: Path, output: Output
-) -> Report:
-    """Cut chapters into utterances, and write manifests of these.
+def cut_chapters(edition: Edition, output: Output) -> Report:
+    """Cut chapters into utterances, and write manifests of these in the data root `output`.
 
     A record is a line of the published manifest; a unit is a few chapters and their records.
 
-    Args:
-        sampling_rate: the option of this name.
-        base_url: the address below which chapters are fetched; None: the publishers'.
-        copies: a folder with copies of the chapters; None: they are fetched.
-        metadata: the folder with the published manifests.
-        output: the data root.
-
     Raises:
-        UsageError: `metadata` does not have the published manifests.
+        UsageError: the published manifest or the list of chapters does not exist.
     """
-    manifest, chapters = (str(metadata / one.name) for one in published(sampling_rate, None))
-    for path in (manifest, chapters):
+    for path in (edition.manifest, edition.list):
         if not os.path.isfile(path):
             raise UsageError(f"{path} does not exist: {option('--metadata')} holds the published manifests")
-    edition = _Edition(folder_of(sampling_rate), RATES[sampling_rate], chapters, copies, base_url)
     settings = {"corpus": edition.name}
-    names = {one: f"{edition.name}/{one}.json" for one in SETS}
-    output.patterns = list(names.values())
 
     def plan(workspace: Workspace) -> Plan[RecordUnit, ChapterContents]:
         keys = {"path": normal_path}
-        records = Records([manifest], keys=keys, workspace=workspace, num_workers=output.engine.num_workers)
-        state = state_of(chapters)
-        values = records.layout([COMMAND, settings, repr(state)], partial(_by_chapter, records, chapters))
+        records = Records([edition.manifest], keys=keys, workspace=workspace, num_workers=output.engine.num_workers)
+        state = state_of(edition.list)
+        values = records.layout(
+            [current_call().command, settings, repr(state)], partial(_by_chapter, records, edition.list)
+        )
         units = units_of("chapters", values["bounds"].tolist(), values["seconds"].tolist(), make=RecordUnit)
         arrays = {name: values[name] for name in ("chapter", "repeated", "lines", "order")}
         made = records.plan(units, ChapterContents(records, **arrays))
-        made.inputs.append(InputFile(chapters, values["sha256"], state, content_digest))
+        made.inputs.append(InputFile(edition.list, values["sha256"], state, content_digest))
         return replace(made, missing_sample=lambda: None)  # the manifest names files that this command makes
 
     def write(contents: ChapterContents, unit: RecordUnit, writer: UnitWriter) -> None:
@@ -170,10 +167,10 @@ def cut_chapters(
                 item.seconds = cutter.add(item.number, item.record)
 
     def join(made: Plan[RecordUnit, ChapterContents], markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        for one, name in names.items():
+        for one in edition.sets:
             parts = (f"parts/{marker.unit}.{one}.jsonl" for marker in markers)
-            writer.join(name, (part for part in parts if writer.part(part).exists()))
-        return {one: output.path / name for one, name in names.items()}
+            writer.join(f"{edition.name}/{one}.json", (part for part in parts if writer.part(part).exists()))
+        return {one: output.path / edition.name / f"{one}.json" for one in edition.sets}
 
     return run(output, plan, write, join, settings=settings)
 
@@ -221,7 +218,7 @@ def _by_chapter(records: Records, chapters: str, scratch: Scratch) -> Values:
 class _Cutter:
     """Cuts the utterances of a unit, chapter by chapter."""
 
-    def __init__(self, edition: _Edition, contents: ChapterContents, writer: UnitWriter) -> None:
+    def __init__(self, edition: Edition, contents: ChapterContents, writer: UnitWriter) -> None:
         self._edition, self._contents, self._writer = edition, contents, writer
         self._number: int | None = None
         self._problem: RecordRejected | None = None
@@ -234,8 +231,8 @@ class _Cutter:
         path, part, speaker = record.audio_filepath, record.text("set"), record.get("speaker")
         if may_lie_outside(path) or not path.endswith(".flac"):
             raise RecordRejected(RejectReason.BAD_FIELD, f"audio_filepath {path!r} is not a FLAC file of the corpus")
-        if part is None or part not in SETS:
-            raise RecordRejected(RejectReason.BAD_FIELD, f"set is {part!r}, not one of {', '.join(SETS)}")
+        if part is None or part not in self._edition.sets:
+            raise RecordRejected(RejectReason.BAD_FIELD, f"set is {part!r}, not one of {', '.join(self._edition.sets)}")
         if speaker is None:
             raise RecordRejected(RejectReason.MISSING_FIELD, "there is no speaker")
         self._check_first(number, path)
@@ -245,7 +242,7 @@ class _Cutter:
         self._writer.add(f"{self._edition.name}/{path}", encode(samples, rate, "flac"))
         changes: dict[str, Value] = {
             "duration": len(samples) / rate,
-            "speaker": speaker_name("en", DATASET, str(speaker)),
+            "speaker": speaker_name("en", self._edition.corpus, str(speaker)),
         }
         if part not in self._lines:
             self._lines[part] = self._writer.open_part(f"parts/{self._writer.unit.id}.{part}.jsonl")

@@ -2,14 +2,14 @@
 
 import os
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, NamedTuple, Protocol
+from typing import NamedTuple
 
 from prepcli.errors import RecordRejected, RejectReason, naming
-from prepcli.manifest.record import MAX_SECONDS
-from prepcli.storage.input_files import same_file
+from prepcli.gate import MAX_SECONDS
+from prepcli.interface.options import PathText
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +21,14 @@ class Conversation:
         part: the part of the corpus, such as `train`; each part has a manifest.
         audio: path of the recording; the expected file name if the recording was not found.
         transcript: path of the transcript.
+        speakers: the names of persons that tables of the corpus give, by channel as the transcript names it.
     """
 
     id: str
     part: str
     audio: str
     transcript: str
+    speakers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ class TranscriptLine:
             persons.
         channel: number of the channel, from 0.
         start, end: seconds from the start of the recording.
-        text: the words.
+        text: the words; empty if there are none.
     """
 
     label: str
@@ -59,46 +61,43 @@ class UnusedFile(NamedTuple):
     detail: str
 
 
-class SlicedCorpus(Protocol):
-    """The reader of a corpus of conversations.
+@dataclass(frozen=True)
+class CorpusFiles:
+    """The files of a corpus, as they were found.
 
     Attributes:
-        command: the command that slices the corpus, such as `download fisher`.
+        conversations: all conversations in the order of the output, part by part.
+        unused: the recordings that no transcript names, and the files whose name an earlier file has.
+        tables: files other than transcripts that the output depends on.
+        notes: remarks on the files, for the user.
+    """
+
+    conversations: Sequence[Conversation]
+    unused: Sequence[UnusedFile]
+    tables: Sequence[str] = ()
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class SlicedCorpus:
+    """A corpus of conversations.
+
+    Attributes:
         folders: for each part, in the order of the output, the folder of its slices.
         times: the positions, from 0, of the start and the end time among the columns of a transcript line, which white
             space separates. Times are in seconds.
-        unused: the recordings that no transcript names, and the files whose name an earlier file has.
-        tables: files other than transcripts that the output depends on.
-        notes: remarks on the files that were found, for the user.
+        find: finds the files; raises `UsageError` if the folders do not contain the corpus.
+        lines: returns the lines of a conversation's transcript that are records, each with its number from 1.
+        utterance: parses the text of such a line; raises `RecordRejected` if the line cannot be used.
         has_vocabulary: whether `vocab.txt` is written next to the manifests.
     """
 
-    command: ClassVar[str]
-    folders: ClassVar[Mapping[str, str]]
-    times: ClassVar[tuple[int, int]]
-    has_vocabulary: ClassVar[bool]
-    unused: Sequence[UnusedFile]
-    tables: Sequence[str]
-    notes: Sequence[str]
-
-    def conversations(self) -> Sequence[Conversation]:
-        """Return all conversations in the order of the output, part by part.
-
-        The job calls this method before the other methods.
-
-        Raises:
-            UsageError: the folders do not contain the corpus.
-        """
-
-    def lines(self, conversation: Conversation) -> Iterable[tuple[int, bytes]]:
-        """Return the lines of the transcript that are records, each with its number from 1."""
-
-    def utterance(self, conversation: Conversation, line: bytes) -> TranscriptLine:
-        """Parse a line of the transcript.
-
-        Raises:
-            RecordRejected: the line cannot be used.
-        """
+    folders: Mapping[str, str]
+    times: tuple[int, int]
+    find: Callable[[], CorpusFiles]
+    lines: Callable[[Conversation], Iterable[tuple[int, bytes]]]
+    utterance: Callable[[Conversation, str], TranscriptLine]
+    has_vocabulary: bool = False
 
 
 def parse_span(start: str, end: str) -> tuple[float, float]:
@@ -125,7 +124,7 @@ class FoundFiles(NamedTuple):
     repeated: list[UnusedFile]
 
 
-def find_files(roots: Sequence[Path], patterns: Sequence[re.Pattern[str]]) -> Sequence[FoundFiles]:
+def find_files(roots: Sequence[PathText], patterns: Sequence[re.Pattern[str]]) -> Sequence[FoundFiles]:
     """Find the files under `roots` whose names match one of the patterns.
 
     Links to folders are followed; each folder is visited once.
@@ -135,6 +134,8 @@ def find_files(roots: Sequence[Path], patterns: Sequence[re.Pattern[str]]) -> Se
         lower case. If several files have the same id, the first path in alphabetical order is used; further links to
         the same file do not count.
     """
+    from prepcli.storage.input_files import same_file  # not at the top: imported for the `--help` of a corpus
+
     found = [FoundFiles({}, []) for _ in patterns]
     for path in sorted(_walk(roots)):
         name = os.path.basename(path)
@@ -155,7 +156,7 @@ def unlisted(recordings: Mapping[str, str], ids: Container[str]) -> list[UnusedF
     return [UnusedFile(path, reason, f"{path}: {detail}") for id, path in sorted(recordings.items()) if id not in ids]
 
 
-def _walk(roots: Sequence[Path]) -> Iterator[str]:
+def _walk(roots: Sequence[PathText]) -> Iterator[str]:
     seen: set[tuple[int, int]] = set()
     for root in roots:
         for folder, folders, files in os.walk(root, followlinks=True):

@@ -13,14 +13,15 @@ import threading
 import time
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
-from prepcli.commands.download.data_set import CorpusPart
-from prepcli.commands.download.fetch import MAX_DAMAGED, Archive, algorithm_of, fetch, note
+from prepcli.commands.download.data_set import Archive, CorpusPart
+from prepcli.commands.download.fetch import MAX_DAMAGED, algorithm_of, fetch, note
 from prepcli.engine.publishing.recorded import set_aside
 from prepcli.engine.ranks.progress import LINE_INTERVAL
 from prepcli.engine.run.report import format_bytes
@@ -118,10 +119,10 @@ def unpack(archive: Path, into: Path) -> None:
         limit = max(MAX_RATIO * archive.stat().st_size, MAX_SMALL)
         try:
             if magic == _ZIP:
-                _unpack_zip(raw, into, archive.name, limit)
+                _unpack_members(_members_of_zip(raw, archive.name, limit), into, archive.name)
                 return
             with opener(raw, "rb") if opener else raw as plain:
-                _unpack(_Tail(plain, archive.name, limit), into, archive.name)
+                _unpack_members(_members_of_tar(_Tail(plain, archive.name, limit), archive.name), into, archive.name)
         except _MALFORMED as error:
             raise DamagedArchiveError(f"{archive.name} is damaged ({error})") from error
         except OSError as error:
@@ -160,109 +161,95 @@ def _far_too_large(archive: str) -> UnsafeArchiveError:
     )
 
 
-def _unpack_zip(raw: IO[bytes], into: Path, name: str, limit: int) -> None:
-    """Unpack a zip archive, which must be seekable; `zipfile` compares the CRC of each member.
+class _Member(NamedTuple):
+    """A member of an archive.
+
+    Attributes:
+        name: its path.
+        target: the path of a link's target; empty for all other members.
+        is_plain: whether it is a file, a folder or a link.
+        is_folder: whether it is a folder.
+        open: opens the content of a file; None for a folder and for a link.
+    """
+
+    name: str
+    target: str
+    is_plain: bool
+    is_folder: bool
+    open: Callable[[], IO[bytes] | None] | None
+
+
+def _members_of_zip(raw: IO[bytes], name: str, limit: int) -> Iterator[_Member]:
+    """Yield the members of a zip archive, which must be seekable; `zipfile` compares the CRC of each member.
 
     `limit` is the maximum total size of the members in bytes. `name` is the name of the archive, for messages.
 
     Raises:
-        UnsafeArchiveError: the members exceed `limit`, or a member is not a plain file or folder within `into`.
+        UnsafeArchiveError: the members exceed `limit`.
     """
-    into.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(raw) as archive:
         members = archive.infolist()
         # zipfile unpacks no more bytes of a member than its `file_size`
         if sum(member.file_size for member in members) > limit:
             raise _far_too_large(name)
         for member in members:
-            kind = stat.S_IFMT(member.external_attr >> 16)
-            if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-                raise _not_plain(name, member.filename)
-            _refuse_outside(name, member.filename)
-            with _naming_member(name, member.filename):
-                target = into / posixpath.normpath(member.filename)
-                if member.is_dir():
-                    target.mkdir(parents=True, exist_ok=True)
-                else:
-                    with archive.open(member) as content:
-                        _write(content, target)
+            is_plain = stat.S_IFMT(member.external_attr >> 16) in (0, stat.S_IFREG, stat.S_IFDIR)
+            content = None if member.is_dir() else partial(archive.open, member)
+            yield _Member(member.filename, "", is_plain, member.is_dir(), content)
 
 
-@contextmanager
-def _naming_member(archive: str, member: str) -> Iterator[None]:
-    """Raise `UnsafeArchiveError` if the block cannot write the member because of its name (`_BAD_NAMES`)."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in _BAD_NAMES:
-            raise
-        raise UnsafeArchiveError(
-            f"{archive} is not to be trusted: its member {_short(member)} cannot be unpacked "
-            f"({error.strerror}); nothing of it is kept"
-        ) from error
+def _members_of_tar(stream: _Tail, name: str) -> Iterator[_Member]:
+    """Yield the members of a tar archive, and read it to its end.
 
-
-def _unpack(stream: _Tail, into: Path, name: str) -> None:
+    Raises:
+        DamagedArchiveError: the end is missing.
+    """
     source: Any = stream  # tarfile needs only `read` of a stream
-    into.mkdir(parents=True, exist_ok=True)
     with tarfile.open(fileobj=source, mode="r|", bufsize=_TAR_BLOCK) as tar:
         for member in tar:
-            target = into / _safe_name(member, name)
-            with _naming_member(name, member.name):
-                if member.isdir():
-                    target.mkdir(parents=True, exist_ok=True)
-                elif member.isreg():
-                    content = tar.extractfile(member)
-                    assert content is not None
-                    _write(content, target)
+            target = posixpath.join(posixpath.dirname(member.name), member.linkname) if member.issym() else ""
+            target = member.linkname if member.islnk() else target
+            # A sparse file is a few bytes that stand for any number of zeros, so it is refused.
+            is_known = member.isdir() or member.isreg() or member.issym() or member.islnk()
+            content = partial(tar.extractfile, member) if member.isreg() else None
+            yield _Member(member.name, target, is_known and not member.issparse(), member.isdir(), content)
     while stream.read(_BLOCK):  # reads the CRC at the end
         pass
     if stream.tail != _END_OF_TAR:
         raise DamagedArchiveError(f"{name} is damaged (its tar ends early)")
 
 
-def _safe_name(member: tarfile.TarInfo, archive: str) -> str:
-    """Check a member of a tar, and return its name without `.` and `..`.
-
-    Links are not unpacked, so an earlier link cannot redirect a later member to another folder.
+def _unpack_members(members: Iterable[_Member], into: Path, archive: str) -> None:
+    """Write the members in the folder `into`. Links are left out, so that none redirects a later member.
 
     Raises:
-        UnsafeArchiveError: the member or the target of a link is outside of the folder, or the member is neither a
-            file, a folder nor a link, or is a sparse file.
+        UnsafeArchiveError: a member or the target of a link is outside of the folder, or not plain.
     """
-    name = member.name
-    target = name
-    if member.issym():
-        target = posixpath.join(posixpath.dirname(name), member.linkname)
-    elif member.islnk():
-        target = member.linkname
-    _refuse_outside(archive, name, target)
-    # A sparse file is a few bytes that stand for any number of zeros, so it is refused.
-    if not (member.isdir() or member.isreg() or member.issym() or member.islnk()) or member.issparse():
-        raise _not_plain(archive, name)
-    return posixpath.normpath(name)
+    into.mkdir(parents=True, exist_ok=True)
+    for member in members:
+        for path in (member.name, member.target):
+            if path.startswith("/") or "\0" in path or posixpath.normpath(path).split("/")[0] == "..":
+                raise _not_to_be_trusted(archive, member, "would be outside of the folder that it is unpacked in")
+        if not member.is_plain:
+            raise _not_to_be_trusted(archive, member, "is not a plain file or folder")
+        place = into / posixpath.normpath(member.name)
+        try:
+            if member.is_folder:
+                place.mkdir(parents=True, exist_ok=True)
+            elif member.open is not None:
+                content = member.open()
+                assert content is not None
+                with content:
+                    _write(content, place)
+        except OSError as error:
+            if error.errno not in _BAD_NAMES:
+                raise
+            raise _not_to_be_trusted(archive, member, f"cannot be unpacked ({error.strerror})") from error
 
 
-def _refuse_outside(archive: str, member: str, target: str = "") -> None:
-    """Raise `UnsafeArchiveError` if the path `member`, or the path `target` of a link, leads out of the folder."""
-    for path in (member, target):
-        if path.startswith("/") or "\0" in path or posixpath.normpath(path).split("/")[0] == "..":
-            raise UnsafeArchiveError(
-                f"{archive} is not to be trusted: its member {_short(member)} would be outside of the folder that it "
-                "is unpacked in; nothing of it is kept"
-            )
-
-
-def _not_plain(archive: str, member: str) -> UnsafeArchiveError:
-    return UnsafeArchiveError(
-        f"{archive} is not to be trusted: its member {_short(member)} is not a plain file or folder; nothing of it "
-        "is kept"
-    )
-
-
-def _short(name: str) -> str:
-    """A member's name in quotes for a message, shortened to 200 characters."""
-    return repr(name if len(name) <= 200 else f"{name[:200]}...")
+def _not_to_be_trusted(archive: str, member: _Member, why: str) -> UnsafeArchiveError:
+    name = repr(member.name if len(member.name) <= 200 else f"{member.name[:200]}...")
+    return UnsafeArchiveError(f"{archive} is not to be trusted: its member {name} {why}; nothing of it is kept")
 
 
 def _write(content: IO[bytes], target: Path) -> None:

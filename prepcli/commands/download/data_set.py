@@ -1,4 +1,8 @@
-"""The definition of a corpus: its archives, their folders, and the utterances in them."""
+"""The definition of a corpus: its archives, their folders, and the utterances in them.
+
+The modules of corpora import this one, `conversations`, `recordings` and `tables`. They import nothing heavy at the
+top, so that `--help` is fast.
+"""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -6,18 +10,62 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from prepcli.commands.download.fetch import Archive
-from prepcli.engine.state.work_folder import refuse_state
-from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError, naming, option
 
-INDEX_NAME = "index.jsonl"
-"""The name of the index of utterances, a file in the workspace of each data set."""
+_MIRRORS = ("https://www.openslr.org", "https://openslr.elda.org", "https://openslr.trmal.net")
 
 
-class Utterance(msgspec.Struct, omit_defaults=True):
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """A published archive.
+
+    Attributes:
+        name: the file name.
+        urls: addresses, in the order to try.
+        num_bytes: the published size in bytes, for plans and for the limit `MAX_LONGER`; None if it is not known.
+        checksum: `sha256:<hex>` or `md5:<hex>`. None if the publisher gives none; then the length that the server
+            states, the CRC in gzip and the end of the tar are checked.
+        folder: a folder within `archives` of the data root, which the archive is fetched to; empty for `archives`
+            itself. It keeps apart archives of several corpora with the same name.
+    """
+
+    name: str
+    urls: tuple[str, ...]
+    num_bytes: int | None = None
+    checksum: str | None = None
+    folder: str = ""
+
+    def at(self, base_url: str | None, checksums: Mapping[str, str]) -> "Archive":
+        """Return the archive as it is fetched with `--base-url` and `--checksums`.
+
+        Args:
+            base_url: the address before `/<name>`; None: the published addresses.
+            checksums: checksums by file name; an archive that is not in it keeps the published checksum.
+
+        Raises:
+            UsageError: the address is not valid.
+        """
+        if base_url is not None and not base_url.startswith(("http://", "https://")):
+            raise UsageError(f"{option('--base-url', base_url)} is not an address: it begins with http:// or https://")
+        urls = self.urls if base_url is None else (f"{base_url.rstrip('/')}/{self.name}",)
+        return replace(self, urls=urls, checksum=checksums.get(self.name, self.checksum))
+
+    def check_published(self) -> None:
+        """Raise `UsageError` if there is no address to fetch the archive from."""
+        if not self.urls:
+            raise UsageError(
+                f"nobody publishes {self.name}: give your copy with {option('--archive')} or {option('--extracted')}"
+            )
+
+
+def of_openslr(resource: int, name: str, num_bytes: int | None = None, checksum: str | None = None) -> Archive:
+    """The archive `name` of OpenSLR's resource of this number, from each of its mirrors."""
+    urls = tuple(f"{mirror}/resources/{resource}/{name}" for mirror in _MIRRORS)
+    return Archive(name, urls, num_bytes, checksum)
+
+
+@dataclass
+class Utterance:
     """A future record: a line of a transcript and its recording. The index of a data set has a line per utterance.
 
     Attributes:
@@ -46,6 +94,8 @@ class Utterance(msgspec.Struct, omit_defaults=True):
 
     def original(self) -> bytes:
         """Return the record as JSON for the list of rejects; its audio is the published recording."""
+        import msgspec  # not at the top: the module of a corpus is imported for its `--help`
+
         return msgspec.json.encode({"audio_filepath": self.source, **self.fields})
 
     def rejected(self, rejected: RecordRejected | None = None) -> RecordRejected:
@@ -180,15 +230,16 @@ def choose(corpus: str, names: str, known: Sequence[str], groups: Mapping[str, S
     return list(wanted)
 
 
-def lines_of(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a transcript that are not blank, stripped, with their numbers in the file, from 1.
+def lines_of(root: Path, name: str) -> Iterator[tuple[str, str]]:
+    """Yield the lines of the file `name` in `root` that are not blank, stripped, each with its place, `name:number`.
 
     Bytes that are not UTF-8 become U+FFFD.
     """
+    path = root / name
     with naming(path), path.open(encoding="utf-8-sig", errors="replace") as file:
         for number, line in enumerate(file, start=1):
             if line.strip():
-                yield number, line.strip()
+                yield f"{name}:{number}", line.strip()
 
 
 def speaker_name(language: str, corpus: str, speaker: str) -> str:
@@ -202,15 +253,3 @@ def speaker_name(language: str, corpus: str, speaker: str) -> str:
 def may_lie_outside(path: str) -> bool:
     """Whether a published relative path could lead out of the folder of its corpus."""
     return "\0" in path or os.path.isabs(path) or ".." in path.split("/")
-
-
-def workspace_of(state_name: str, data_root: Path) -> Workspace:
-    """The workspace of the data set with this `CorpusPart.state_name`.
-
-    Each data set has its own workspace, so that data sets can be added to the data root later.
-
-    Raises:
-        UsageError: the data root is in the state folder of a run.
-    """
-    refuse_state(data_root)
-    return Workspace(data_root, Workspace(data_root).root / "sets" / state_name)

@@ -1,10 +1,9 @@
 """Fetches an archive from the first mirror that has it, and checks it before it gets its final name."""
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 
+from prepcli.commands.download.data_set import Archive
 from prepcli.errors import UsageError, option
 from prepcli.interface.calls import tell
 from prepcli.interface.printing import printable
@@ -14,49 +13,6 @@ MAX_LONGER = 4
 """Maximum size of a download, as a multiple of the published size. A mirror may have a larger file than published."""
 MAX_DAMAGED = 3
 """The number of damaged downloads of an archive after which the command fails."""
-
-
-@dataclass(frozen=True, slots=True)
-class Archive:
-    """A published archive.
-
-    Attributes:
-        name: the file name.
-        urls: addresses, in the order to try.
-        num_bytes: the published size in bytes, for plans and for the limit `MAX_LONGER`; None if it is not known.
-        checksum: `sha256:<hex>` or `md5:<hex>`. None if the publisher gives none; then the length that the server
-            states, the CRC in gzip and the end of the tar are checked.
-        folder: a folder within `archives` of the data root, which the archive is fetched to; empty for `archives`
-            itself. It keeps apart archives of several corpora with the same name.
-    """
-
-    name: str
-    urls: tuple[str, ...]
-    num_bytes: int | None = None
-    checksum: str | None = None
-    folder: str = ""
-
-    def at(self, base_url: str | None, checksums: Mapping[str, str]) -> "Archive":
-        """Return the archive as it is fetched with `--base-url` and `--checksums`.
-
-        Args:
-            base_url: the address before `/<name>`; None: the published addresses.
-            checksums: checksums by file name; an archive that is not in it keeps the published checksum.
-
-        Raises:
-            UsageError: the address is not valid.
-        """
-        if base_url is not None and not base_url.startswith(("http://", "https://")):
-            raise UsageError(f"{option('--base-url', base_url)} is not an address: it begins with http:// or https://")
-        urls = self.urls if base_url is None else (f"{base_url.rstrip('/')}/{self.name}",)
-        return replace(self, urls=urls, checksum=checksums.get(self.name, self.checksum))
-
-    def check_published(self) -> None:
-        """Raise `UsageError` if there is no address to fetch the archive from."""
-        if not self.urls:
-            raise UsageError(
-                f"nobody publishes {self.name}: give your copy with {option('--archive')} or {option('--extracted')}"
-            )
 
 
 def fetch(archive: Archive, folder: Path, progress: Progress) -> Path:

@@ -4,7 +4,7 @@ import os
 import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -24,6 +24,7 @@ UNIT_LINES = 64
 """Maximum number of utterances per unit of work; an interrupted run repeats at most this number per worker."""
 _WORDS = {"text": "words", "normalized_text": "normalized text"}
 """Names of the fields in messages: an empty field means that the line has none of these."""
+_FIELDS = [(field.name, field.default) for field in fields(Utterance)]
 
 
 def write_index(data_set: CorpusPart, root: Path, file: Path) -> int:
@@ -67,7 +68,7 @@ def write_index(data_set: CorpusPart, root: Path, file: Path) -> int:
 
 def _checked(utterance: Utterance, folder: Path) -> Utterance:
     """A copy of an utterance with its duration, or with the reason why it cannot be used."""
-    line = msgspec.structs.replace(utterance)
+    line = replace(utterance)
     if line.reason is None:
         try:
             if any("\ufffd" in str(value) for value in line.fields.values()):
@@ -99,7 +100,13 @@ def _encoded(line: Utterance, data_set: CorpusPart, root: Path) -> bytes:
         line.source = os.path.join(data_set.top, line.source) if line.source else ""
         # While a corpus is unpacked it is in a temporary folder, but messages must have the final path
         line.detail = line.detail.replace(f"{root}/", "")
-    return msgspec.json.encode(line) + b"\n"
+    return _line_of(line)
+
+
+def _line_of(utterance: Utterance) -> bytes:
+    """The line of the index for an utterance; values that are the default are left out."""
+    values = {name: value for name, default in _FIELDS if (value := getattr(utterance, name)) != default}
+    return msgspec.json.encode(values) + b"\n"
 
 
 def _without_repeated(lines: Iterable[bytes], repeated: Mapping[str, frozenset[int]]) -> Iterator[bytes]:
@@ -119,7 +126,7 @@ def _without_repeated(lines: Iterable[bytes], repeated: Mapping[str, frozenset[i
             yield raw
         except RecordRejected as rejected:
             line.reason, line.detail, line.duration = rejected.reason, rejected.detail, None
-            yield msgspec.json.encode(line) + b"\n"
+            yield _line_of(line)
 
 
 def is_repaired(before: Path, now: Path) -> bool:

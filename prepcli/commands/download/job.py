@@ -1,9 +1,9 @@
 """download: convert the utterances of an unpacked corpus to audio and NeMo manifests."""
 
 import os
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import msgspec
 
 from prepcli.audio.probe import probe
 from prepcli.audio.segments import TargetFormat, convert, whole
-from prepcli.commands.download.data_set import CorpusPart, Utterance, workspace_of
+from prepcli.commands.download.data_set import CorpusPart, Utterance
 from prepcli.commands.download.fetch import read_checksums
 from prepcli.commands.download.index import LineIndex, LineRange
 from prepcli.commands.download.prepare import (
@@ -22,16 +22,18 @@ from prepcli.commands.download.prepare import (
     is_ready,
     note_scarce_space,
     plan_fetching,
+    state_folder,
     was_repaired,
+    workspace_of,
 )
 from prepcli.commands.download.report import DownloadReport
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.publishing.rejects import Origin, reject_line
-from prepcli.engine.run.job import RunOptions, UnitJob
+from prepcli.engine.run.function import Output, run
+from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.options import run_options
 from prepcli.engine.run.report import Report, too_many
-from prepcli.engine.run.run import dry_run_report, run_job, with_continuation
-from prepcli.engine.run.unit import Advance
+from prepcli.engine.run.run import with_continuation
 from prepcli.engine.state.plan import InputFile, Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import IncompleteError, RecordRejected, TooManyRejectsError, UsageError, option, same_command
@@ -42,59 +44,32 @@ from prepcli.processes.signals import stop_on_signals
 CorpusPlan = Plan[LineRange, LineIndex]
 
 
-class CorpusJob(UnitJob[LineRange, LineIndex]):
-    """Makes manifests of a data set, and converts its audio if required. A unit is a batch of utterances.
+def _run_of(data_set: CorpusPart, output: Output, index_file: Path | None) -> Report:
+    """Make the manifests of a data set, and convert its audio if required. A unit is a batch of utterances.
 
     Paths in manifests are relative to the manifest's folder, as NeMo, lhotse's reader of NeMo manifests and prepcli
     expect, so the data root can be moved as a whole. Recordings outside of the data root have absolute paths.
+    `index_file`: the index of the utterances; None: it is made for the plan of a dry run.
     """
+    root = output.workspace.folder
 
-    def __init__(self, data_set: CorpusPart, data_root: Path, index_file: Path) -> None:
-        self._data_set = data_set
-        self._root = data_root
-        self._index_file = index_file
+    def plan(workspace: Workspace) -> CorpusPlan:
+        file = index_file or ensure_index(data_set, root, workspace.root)
+        index = LineIndex(file)
 
-    @property
-    def command(self) -> str:
-        """The name of the command, such as `download librispeech dev_clean`."""
-        return self._data_set.command
+        def reject_lines() -> Iterator[bytes]:
+            for number, line in index.unusable():
+                yield reject_line(line.original(), line.rejected(), Origin(str(file), number))
 
-    def settings(self, plan: CorpusPlan) -> dict[str, Any]:
-        """Every option that shapes the output."""
-        return self._data_set.settings
+        inputs = [InputFile(str(file), index.sha256)]
+        return Plan(index.batches, index.records, index, inputs, index.rejects, reject_lines=reject_lines)
 
-    def output_patterns(self, plan: CorpusPlan) -> Sequence[str]:
-        """The names of the manifests, and of the files derived from them."""
-        return (*self._data_set.manifests, *self._data_set.derived)
-
-    def plan(self, workspace: Workspace) -> CorpusPlan:
-        """Divide the index into units."""
-        index = LineIndex(self._index_file)
-        inputs = [InputFile(str(self._index_file), index.sha256)]
-        return Plan(index.batches, index.records, index, inputs, index.rejects)
-
-    def planned_rejects(self, plan: CorpusPlan) -> Iterator[bytes]:
-        """The lines of rejects for the utterances that were unusable when the index was made."""
-        for number, line in plan.contents.unusable():
-            yield reject_line(line.original(), line.rejected(), Origin(str(self._index_file), number))
-
-    def prepare(self, plan: CorpusPlan) -> None:
-        """Raise `UsageError` if an unpacked folder no longer exists."""
-        for tree in self._data_set.trees:
-            if not (self._root / tree).is_dir():
-                raise UsageError(
-                    f"{self._root / tree} was unpacked before, but is gone, and not all of it has been converted; "
-                    f"put it back, or give {option('--overwrite')} to fetch it again"
-                )
-
-    def process(self, plan: CorpusPlan, unit: LineRange, writer: UnitWriter, advance: Advance) -> None:
-        """Convert the audio of a batch of utterances if required, and make their manifest lines."""
-        index, folder = plan.contents, os.path.dirname(unit.manifest) or "."
-        writer.advance = advance
+    def write(index: LineIndex, unit: LineRange, writer: UnitWriter) -> None:
+        folder = os.path.dirname(unit.manifest) or "."
 
         def make(item: tuple[int, Utterance]) -> tuple[bytes, float]:
             line = item[1]
-            source = str(self._root / line.source)
+            source = str(root / line.source)
             try:
                 info = probe(source)
                 if line.target is not None:
@@ -111,25 +86,30 @@ class CorpusJob(UnitJob[LineRange, LineIndex]):
 
         write_lines(writer, index.lines(unit), make, original)
 
-    def finish(self, plan: CorpusPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Join the units' lines into the manifests, in the order of the index, and write the files derived from them.
+    def join(made: CorpusPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
+        parts = [(unit, LINES_NAME.format(unit.id)) for unit in made.units]
+        records = _records((unit, writer.part(part)) for unit, part in parts)
+        for name, lines in data_set.derive(records) if data_set.derive is not None else ():
+            derived = writer.open(name)
+            derived.write("".join(f"{line}\n" for line in lines).encode())
+        for manifest in data_set.manifests:
+            writer.join(manifest, (part for unit, part in parts if unit.manifest == manifest))
+        return {Path(manifest).stem: root / manifest for manifest in data_set.manifests}
 
-        Returns the path of each manifest, by its file name without `.json`.
-        """
-        parts = [(unit, writer.part(LINES_NAME.format(unit.id))) for unit in plan.units]
-        if self._data_set.derive is not None:
-            for name, lines in self._data_set.derive(_records(parts)):
-                derived = writer.open(name)
-                for line in lines:
-                    derived.write(f"{line}\n".encode())
-        details = {}
-        for manifest in self._data_set.manifests:
-            writer.join(manifest, (LINES_NAME.format(unit.id) for unit in plan.units if unit.manifest == manifest))
-            details[Path(manifest).stem] = self._root / manifest
-        return details
+    settings, prepare = data_set.settings, partial(_check_trees, data_set, root)
+    return run(output, plan, write, join, settings=settings, command=data_set.command, prepare=prepare)
 
 
-def _records(parts: Sequence[tuple[LineRange, Path]]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _check_trees(data_set: CorpusPart, root: Path) -> None:
+    for tree in data_set.trees:
+        if not (root / tree).is_dir():
+            raise UsageError(
+                f"{root / tree} was unpacked before, but is gone, and not all of it has been converted; "
+                f"put it back, or give {option('--overwrite')} to fetch it again"
+            )
+
+
+def _records(parts: Iterable[tuple[LineRange, Path]]) -> Iterator[tuple[str, dict[str, Any]]]:
     for unit, part in parts:
         for line in part.read_bytes().splitlines():
             yield unit.manifest, msgspec.json.decode(line)
@@ -152,7 +132,7 @@ def make_manifests(data_sets: Sequence[CorpusPart]) -> DownloadReport:
     data_sets = [replace(one, archive=one.archive and one.archive.at(fetch.base_url, checksums)) for one in data_sets]
     check_given(data_sets, fetch)
     if engine.dry_run:
-        return DownloadReport({data_set.name: _plan(data_set, fetch, engine) for data_set in data_sets})
+        return DownloadReport({data_set.name: _planned(data_set, fetch) for data_set in data_sets})
     alone = engine.rank.world_size == 1
     waiting = [one.name for one in data_sets if not is_ready(one, data_root)]
     if waiting and not alone:
@@ -168,22 +148,27 @@ def make_manifests(data_sets: Sequence[CorpusPart]) -> DownloadReport:
             with stop_on_signals():  # for signals between fetching and converting, which have own handlers
                 if alone:
                     ensure_unpacked(data_set, fetch, engine)
-                report.data_sets[data_set.name] = _convert(data_set, data_root, fetch.fetch_only, engine)
+                report.data_sets[data_set.name] = _convert(data_set, fetch)
         except IncompleteError as error:
             raise with_continuation(error, data_set.command, workspace_of(data_set.state_name, data_root)) from None
     return checked(report, engine)
 
 
-def _convert(data_set: CorpusPart, data_root: Path, fetch_only: bool, engine: RunOptions) -> Report:
-    if fetch_only:
+def _output_of(data_set: CorpusPart, data_root: Path) -> Output:
+    return Output(data_root, *data_set.manifests, *data_set.derived, inside=state_folder(data_set.state_name))
+
+
+def _convert(data_set: CorpusPart, options: FetchOptions) -> Report:
+    data_root = options.data_root
+    if options.fetch_only:
         return Report(data_set.command, "fetched", str(data_root))
-    workspace = workspace_of(data_set.state_name, data_root)
-    repaired = engine.retry_rejects and was_repaired(data_set, data_root)
-    if repaired:
-        engine = replace(engine, overwrite=True)  # for recordings that are used unchanged, only manifests are replaced
-    index = ensure_index(data_set, data_root, workspace.root, engine.overwrite, again=repaired)
+    output = _output_of(data_set, data_root)
+    repaired = output.engine.retry_rejects and was_repaired(data_set, data_root)
+    if repaired:  # for recordings that are used unchanged, only manifests are replaced
+        output.engine = replace(output.engine, overwrite=True)
+    index = ensure_index(data_set, data_root, output.workspace.root, output.engine.overwrite, again=repaired)
     try:
-        return run_job(CorpusJob(data_set, data_root, index), workspace, engine)
+        return _run_of(data_set, output, index)
     except TooManyRejectsError as error:  # the other data sets are prepared too
         report: Report = error.report
         return report
@@ -197,13 +182,9 @@ def checked(report: DownloadReport, engine: RunOptions) -> DownloadReport:
     return report
 
 
-def _plan(data_set: CorpusPart, options: FetchOptions, engine: RunOptions) -> Report:
+def _planned(data_set: CorpusPart, options: FetchOptions) -> Report:
     """Return the report of a dry run: the plan of converting, or of fetching if the data set is not unpacked yet."""
-    data_root = options.data_root
-    if not is_ready(data_set, data_root):
-        archive = plan_fetching(data_set, options)
-        plan = {"command": data_set.command, "status": "dry_run", "fetch": archive}
-        return Report(data_set.command, "dry_run", str(data_root), details=plan)
-    with tempfile.TemporaryDirectory(prefix="prepcli-") as scratch:
-        job = CorpusJob(data_set, data_root, ensure_index(data_set, data_root, Path(scratch)))
-        return dry_run_report(job, data_root, engine.rank)
+    if is_ready(data_set, options.data_root):
+        return _run_of(data_set, _output_of(data_set, options.data_root), None)
+    plan = {"command": data_set.command, "status": "dry_run", "fetch": plan_fetching(data_set, options)}
+    return Report(data_set.command, "dry_run", str(options.data_root), details=plan)

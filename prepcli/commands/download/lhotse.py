@@ -16,9 +16,8 @@ from typing import get_type_hints
 
 import msgspec
 
-from prepcli.commands.download.data_set import workspace_of
 from prepcli.commands.download.job import checked
-from prepcli.commands.download.prepare import exclusive_lock
+from prepcli.commands.download.prepare import exclusive_lock, workspace_of
 from prepcli.commands.download.recipes import OUTPUT, RECIPES, Recipe
 from prepcli.commands.download.report import DownloadReport
 from prepcli.commands.make_manifest.command import make_manifest
@@ -26,6 +25,7 @@ from prepcli.commands.make_manifest.lhotse import LhotseFiles, files_in
 from prepcli.engine.run.options import JobArguments, run_options
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import with_continuation
+from prepcli.engine.run.status import SET_OUTPUTS_FILE
 from prepcli.engine.state.workspace import Workspace, read_document, write_json
 from prepcli.errors import IncompleteError, PrepcliError, TooManyRejectsError, UsageError, option, same_command
 from prepcli.interface.calls import current_call, tell
@@ -58,11 +58,13 @@ class Prepared(msgspec.Struct):
         arguments: the arguments of `lhotse prepare`, without the output folder.
         folder: the name of the output folder, which is in the workspace.
         working_directory: the directory in which the recipe ran; relative paths of audio are relative to it.
+        outputs: the names of the manifests (`prepcli.engine.run.status.SetOutputs`).
     """
 
     arguments: list[str]
     folder: str
     working_directory: str
+    outputs: list[str] = []
 
 
 def make_parts(
@@ -143,7 +145,7 @@ def _prepared(workspace: Workspace, arguments: list[str], starts_again: bool) ->
     Raises:
         UsageError: the recipe has succeeded with other arguments.
     """
-    done = read_document(workspace.root / "prepared.json", Prepared)
+    done = read_document(workspace.root / SET_OUTPUTS_FILE, Prepared)
     if done is None or starts_again or not (workspace.root / done.folder).is_dir():
         return None
     if done.arguments != arguments:
@@ -167,7 +169,7 @@ def _run(workspace: Workspace, name: str, arguments: list[str]) -> Prepared:
         IncompleteError: the recipe was killed.
     """
     with exclusive_lock(workspace, name):
-        marker = workspace.root / "prepared.json"
+        marker = workspace.root / SET_OUTPUTS_FILE
         marker.unlink(missing_ok=True)
         for left in workspace.root.glob("run-*"):
             shutil.rmtree(left)
@@ -185,9 +187,9 @@ def _run(workspace: Workspace, name: str, arguments: list[str]) -> Prepared:
                 f"the recipe {ended}: {': '.join(last_line)}; all that it said is in {log}. By hand: "
                 f"{shlex.join(words)}"
             )
-        _parts(folder, arguments[0])  # raises if the recipe has found nothing, so that it is run again
+        parts = _parts(folder, arguments[0])  # raises if the recipe has found nothing, so that it is run again
         os.sync()
-        done = Prepared(arguments, folder.name, os.getcwd())
+        done = Prepared(arguments, folder.name, os.getcwd(), [_manifest(part) for part in parts])
         write_json(marker, done)
         return done
 
@@ -241,6 +243,10 @@ def _parts(folder: Path, recipe: str) -> list[LhotseFiles]:
     return found
 
 
+def _manifest(part: LhotseFiles) -> str:
+    return f"{part.name}.json"
+
+
 def _make(part: LhotseFiles, done: Prepared, data_root: Path, run_commands: bool) -> Report:
     """Make the manifest of a part of the corpus, and return its report.
 
@@ -253,7 +259,7 @@ def _make(part: LhotseFiles, done: Prepared, data_root: Path, run_commands: bool
             make_manifest,
             **{name: getattr(asked, name) for name in get_type_hints(JobArguments)},
             source=part.main,
-            out=data_root / f"{part.name}.json",
+            out=data_root / _manifest(part),
             format="lhotse",
             audio_base_dir=Path(done.working_directory),
             absolute_paths=not inside,

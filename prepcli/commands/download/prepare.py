@@ -13,13 +13,14 @@ from typing import Any
 import msgspec
 
 from prepcli.commands.download.corpus_unpack import get_unpacked, move_in, staging_of, unpack_nested
-from prepcli.commands.download.data_set import INDEX_NAME, CorpusPart, workspace_of
-from prepcli.commands.download.fetch import Archive, note
+from prepcli.commands.download.data_set import Archive, CorpusPart
+from prepcli.commands.download.fetch import note
 from prepcli.commands.download.index import LineIndex, is_repaired, write_index
 from prepcli.engine.publishing.rejects import num_retryable
 from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.report import format_bytes
 from prepcli.engine.state.plan import StoredPlan
+from prepcli.engine.state.work_folder import refuse_state
 from prepcli.engine.state.workspace import Workspace, read_document, write_json
 from prepcli.errors import FAULTS_OF_THE_MACHINE, PrepcliError, UsageError, cannot_write, option, same_command
 from prepcli.processes.signals import stop_on_signals
@@ -28,6 +29,10 @@ from prepcli.storage.transfer import FetchError, part_of, sidecar_of
 
 ARCHIVES = "archives"
 """Name of the folder in the data root for archives that are still needed, or kept (`--keep-archives`)."""
+
+
+INDEX_NAME = "index.jsonl"
+"""The name of the index of utterances, a file in the workspace of each data set."""
 
 
 class UnpackedMarker(msgspec.Struct):
@@ -40,6 +45,24 @@ class UnpackedMarker(msgspec.Struct):
 
     trees: list[str]
     settings: dict[str, Any]
+
+
+def state_folder(state_name: str) -> str:
+    """The folder of the workspace of the data set with this `CorpusPart.state_name`, in the state of the data root.
+
+    Each data set has its own workspace, so that data sets can be added to the data root later.
+    """
+    return f"sets/{state_name}"
+
+
+def workspace_of(state_name: str, data_root: Path) -> Workspace:
+    """The workspace of the data set with this `CorpusPart.state_name`.
+
+    Raises:
+        UsageError: the data root is in the state folder of a run.
+    """
+    refuse_state(data_root)
+    return Workspace(data_root, Workspace(data_root).root / state_folder(state_name))
 
 
 def is_ready(data_set: CorpusPart, data_root: Path) -> bool:

@@ -8,7 +8,6 @@ from fnmatch import translate
 from itertools import chain, compress, islice
 from pathlib import Path
 
-from prepcli.engine.publishing.publish import AccountingError
 from prepcli.errors import naming
 
 _CHUNK = 1 << 16
@@ -69,7 +68,9 @@ class PublishedRecordings:
         Raises:
             AccountingError: the files are not those that were noted and those that were not.
         """
-        import numpy as np  # not at the top: this module is imported for every corpus
+        import numpy as np  # not at the top: this module is imported for the `--help` of a corpus
+
+        from prepcli.engine.publishing.publish import AccountingError
 
         named = np.frombuffer(self._hashes, np.int64) if self._hashes else np.empty(0, np.int64)
         named.sort()

@@ -7,7 +7,7 @@ corpus is not copied.
 
 import contextlib
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
@@ -31,16 +31,13 @@ from prepcli.commands.download.conversations import (
 )
 from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
 from prepcli.engine.publishing.rejects import Origin, reject_line
-from prepcli.engine.run.job import UnitJob
-from prepcli.engine.run.options import run_options
+from prepcli.engine.run.function import Output, run
 from prepcli.engine.run.report import Report
-from prepcli.engine.run.run import run_job
-from prepcli.engine.run.unit import Advance
-from prepcli.engine.state.plan import InputFile, Plan, Unit, input_file
+from prepcli.engine.state.plan import AnyPlan, InputFile, Plan, Unit, input_file
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError, naming, option
 from prepcli.interface.calls import current_call
-from prepcli.interface.options import settings_of
+from prepcli.interface.options import PathText, settings_of
 from prepcli.manifest.fields import decode_line
 from prepcli.processes.in_hand import take_in_hand
 from prepcli.processes.pools import map_in_order
@@ -168,6 +165,7 @@ def _survey_one(corpus: SlicedCorpus, conversation: Conversation) -> Surveyed:
 CONVERSATIONS_PER_UNIT = 4
 _ROUNDING = 1e-6
 """The seconds by which a sum of floats such as 3.3 + 6.7 may fall short of 10 by rounding."""
+_VOCABULARY, _LINES = "vocab.txt", "parts/{}.json"
 SLICES = "slices"
 """The key for the number of slices in the counts of a unit."""
 
@@ -198,139 +196,135 @@ class Chunk(Unit):
 SlicingPlan = Plan[Chunk, None]
 
 
-def slice_corpus(corpus: SlicedCorpus, folder: Path, min_duration: float) -> Report:
-    """Cut the conversations of a corpus into slices in `folder`, as the current call asks for."""
-    engine, workspace = run_options(current_call().options), Workspace(folder)
-    if engine.retry_rejects and has_new_transcripts(corpus, workspace):
-        engine = replace(engine, overwrite=True)  # the parts of the corpus have other conversations now
-    return run_job(SlicingJob(corpus, min_duration, engine.num_workers), workspace, engine)
+def slice_corpus(corpus: SlicedCorpus, folder: PathText, min_duration: float) -> Report:
+    """Cut the conversations of a corpus into slices in `folder`, as the current call asks for.
 
-
-class SlicingJob(UnitJob[Chunk, None]):
-    """Cuts slices. A record is a line of a transcript; several records make one line of a manifest.
+    A record is a line of a transcript; several records make one line of a manifest. A unit is a few conversations that
+    go into one manifest.
 
     Args:
         corpus: finds and reads the conversations.
+        folder: the folder of the slices and manifests.
         min_duration: minimum seconds of speech per slice; 0 makes each utterance a slice.
     """
+    if min_duration == float("inf"):  # every record would be a reject
+        raise UsageError(f"{option('--min-slice-duration')} takes seconds, not inf")
+    manifests = {part: f"manifest_{part}.json" for part in corpus.folders}
+    output = Output(folder, *manifests.values(), *([_VOCABULARY] if corpus.has_vocabulary else []))
+    if output.engine.retry_rejects and has_new_transcripts(corpus, output.workspace):
+        output.engine = replace(output.engine, overwrite=True)  # the parts have other conversations now
 
-    shares_out = True  # several corpora may have the same destination
+    def plan(workspace: Workspace) -> SlicingPlan:
+        return _plan(corpus, output.engine.num_workers)
 
-    def __init__(self, corpus: SlicedCorpus, min_duration: float, num_workers: int) -> None:
-        if min_duration == float("inf"):  # every record would be a reject
-            raise UsageError(f"{option('--min-slice-duration')} takes seconds, not inf")
-        self.corpus, self._min_duration, self._num_workers = corpus, min_duration, num_workers
+    def write(_: None, unit: Chunk, writer: UnitWriter) -> None:
+        manifest = writer.open_part(_LINES.format(unit.id))
+        for surveyed in unit.surveyed:
+            for record in _Slicer(corpus, surveyed, writer, min_duration).records():
+                manifest.write(msgspec.json.encode(record) + b"\n")
+            writer.advance(surveyed.num_lines, surveyed.seconds)
 
-    @property
-    def command(self) -> str:
-        """The name of the command."""
-        return self.corpus.command
+    def join(made: SlicingPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
+        for part, manifest in manifests.items():
+            writer.join(manifest, (_LINES.format(unit.id) for unit in made.units if unit.part == part))
+        if corpus.has_vocabulary:
+            writer.add(_VOCABULARY, _vocabulary(writer.part(_LINES.format(unit.id)) for unit in made.units))
+        paths = {f"manifest_{part}": output.path / manifest for part, manifest in manifests.items()}
+        return {SLICES: int(totals(markers)[SLICES]), **paths}
 
-    def output_patterns(self, plan: SlicingPlan) -> Sequence[str]:
-        """The names of the manifests and, if there is one, of the vocabulary."""
-        return [*map(_manifest_name, self.corpus.folders), *(["vocab.txt"] if self.corpus.has_vocabulary else [])]
+    def recordings(made: AnyPlan) -> list[str]:
+        return [one.conversation.audio for unit in made.units for one in unit.surveyed]
 
-    def settings(self, plan: SlicingPlan) -> dict[str, Any]:
-        """Every option that shapes the output, by its name without `--`: earlier versions wrote the names like this."""
-        return {name.removeprefix("--"): value for name, value in settings_of(current_call().options).items()}
+    # Earlier versions wrote the names of settings without `--`. Several corpora may have the same destination.
+    settings = {name.removeprefix("--"): value for name, value in settings_of(current_call().options).items()}
+    return run(output, plan, write, join, settings=settings, files_of_records=recordings, shares_out=True)
 
-    def plan(self, workspace: Workspace) -> SlicingPlan:
-        """Read all transcripts with `survey`, which counts their lines and seconds of speech.
 
-        A unit is a few conversations that go into one manifest.
-        """
-        conversations = self.corpus.conversations()
-        surveyed = survey(self.corpus, conversations, self._num_workers)
-        inputs = [input_file(path) for path in self.corpus.tables]
-        inputs += {one.transcript.path: one.transcript for one in surveyed}.values()
-        units = list(_chunks(surveyed))
-        unused = self.corpus.unused
-        records = sum(unit.num_records for unit in units) + len(unused)
-        rejects = dict(Counter(file.reason.value for file in unused))
-        return Plan(units, records, None, inputs, rejects, notes=list(self.corpus.notes))
+def _plan(corpus: SlicedCorpus, num_workers: int) -> SlicingPlan:
+    """Read all transcripts with `survey`, which counts their lines and seconds of speech."""
+    files = corpus.find()
+    surveyed = survey(corpus, files.conversations, num_workers)
 
-    def planned_rejects(self, plan: SlicingPlan) -> Iterator[bytes]:
-        """The lines of rejects for the files of the corpus that are not used."""
-        for path, reason, detail in self.corpus.unused:
+    def reject_lines() -> Iterator[bytes]:
+        for path, reason, detail in files.unused:
             original = msgspec.json.encode({"audio_filepath": path})
             yield reject_line(original, RecordRejected(reason, detail), Origin(path, 1))
 
-    def input_files(self, plan: SlicingPlan) -> list[str]:
-        """The transcripts, and the recordings."""
-        audio = [one.conversation.audio for unit in plan.units for one in unit.surveyed]
-        return [*(file.path for file in plan.inputs), *audio]
+    units = list(_chunks(surveyed))
+    return Plan(
+        units,
+        sum(unit.num_records for unit in units) + len(files.unused),
+        None,
+        [*map(input_file, files.tables), *{one.transcript.path: one.transcript for one in surveyed}.values()],
+        dict(Counter(file.reason.value for file in files.unused)),
+        notes=list(files.notes),
+        reject_lines=reject_lines,
+    )
 
-    def process(self, plan: SlicingPlan, unit: Chunk, writer: UnitWriter, advance: Advance) -> None:
-        """Slice the conversations of a unit, one after the other."""
-        manifest = writer.open_part(f"parts/{unit.id}.json")
-        for surveyed in unit.surveyed:
-            conversation = surveyed.conversation
-            lines = [
-                (line, Origin(conversation.transcript, number)) for number, line in self.corpus.lines(conversation)
-            ]
-            if surveyed.transcript.state is not None:
-                check_unchanged(
-                    conversation.transcript,
-                    surveyed.transcript.state,
-                    same_content=surveyed.transcript.has_same_content,
-                )
-            try:
-                recording = open_recording(conversation.audio)
-            except RecordRejected as rejected:
-                for line, origin in lines:
-                    writer.reject(line, rejected, origin)
-            else:
-                for record in self._slices(conversation, recording, lines, writer):
-                    manifest.write(msgspec.json.encode(record) + b"\n")
-            advance(surveyed.num_lines, surveyed.seconds)
 
-    def _slices(
-        self,
-        conversation: Conversation,
-        recording: RecordingFile,
-        lines: Sequence[tuple[bytes, Origin]],
-        writer: UnitWriter,
-    ) -> Iterator[dict[str, Any]]:
-        """Write the slices of a conversation, and yield their manifest records, sorted by label, then time."""
-        folder = self.corpus.folders[conversation.part]
-        rate = recording.info.sampling_rate
-        for label, pieces in sorted(self._pieces(conversation, recording, lines, writer).items()):
+def _vocabulary(parts: Iterable[Path]) -> bytes:
+    """The characters of all texts, one a line, sorted."""
+    decoder = msgspec.json.Decoder(dict[str, Any])
+    characters: set[str] = set()
+    for part in parts:
+        for line in part.read_bytes().splitlines():
+            characters.update(decoder.decode(line)["text"])
+    return "".join(f"{character}\n" for character in sorted(characters)).encode()
+
+
+class _Slicer:
+    """Cuts the slices of a conversation, and rejects its other lines."""
+
+    def __init__(self, corpus: SlicedCorpus, surveyed: Surveyed, writer: UnitWriter, min_duration: float) -> None:
+        """Read the transcript, which must be as it was when the run was planned."""
+        self._corpus, self._writer, self._min_duration = corpus, writer, min_duration
+        self._conversation, transcript = surveyed.conversation, surveyed.transcript
+        self._lines = [(line, Origin(transcript.path, number)) for number, line in corpus.lines(self._conversation)]
+        if transcript.state is not None:
+            check_unchanged(transcript.path, transcript.state, same_content=transcript.has_same_content)
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Write the slices, and yield their manifest records, sorted by label, then time."""
+        try:
+            recording = open_recording(self._conversation.audio)
+        except RecordRejected as rejected:
+            for line, origin in self._lines:
+                self._writer.reject(line, rejected, origin)
+            return
+        folder, rate = self._corpus.folders[self._conversation.part], recording.info.sampling_rate
+        for label, pieces in sorted(self._pieces(recording).items()):
             count = 0
-            for run, seconds in _runs(pieces, rate, self._min_duration):
+            for group, seconds in _groups(pieces, rate, self._min_duration):
                 try:
                     if seconds < self._min_duration - _ROUNDING:
-                        detail = f"the last {len(run)} utterances of {label} have {seconds:.2f} s together"
+                        detail = f"the last {len(group)} utterances of {label} have {seconds:.2f} s together"
                         raise RecordRejected(RejectReason.BELOW_MIN_DURATION, detail)
-                    audio, num_samples = _join(recording, run)
+                    audio, num_samples = _join(recording, group)
                 except RecordRejected as rejected:
-                    for piece in run:
-                        writer.reject(piece.line, rejected, piece.origin)
+                    for piece in group:
+                        self._writer.reject(piece.line, rejected, piece.origin)
                     continue
                 count += 1
                 name = f"{folder}/{label}_{count:03d}.wav"
-                writer.add(name, audio)
-                writer.count(len(run), num_samples / rate)
-                writer.extra[SLICES] += 1
+                self._writer.add(name, audio)
+                self._writer.count(len(group), num_samples / rate)
+                self._writer.extra[SLICES] += 1
                 yield {
                     "audio_filepath": name,
                     "duration": num_samples / rate,
-                    "text": " ".join(piece.utterance.text for piece in run),
-                    "speaker": run[0].utterance.speaker,
+                    "text": " ".join(piece.utterance.text for piece in group),
+                    "speaker": group[0].utterance.speaker,
                 }
 
-    def _pieces(
-        self,
-        conversation: Conversation,
-        recording: RecordingFile,
-        lines: Sequence[tuple[bytes, Origin]],
-        writer: UnitWriter,
-    ) -> dict[str, list[_Piece]]:
-        """The usable utterances of a conversation by label, sorted by time; other lines become rejects."""
+    def _pieces(self, recording: RecordingFile) -> dict[str, list[_Piece]]:
+        """The usable utterances by label, sorted by time; other lines become rejects."""
         pieces: dict[str, list[_Piece]] = defaultdict(list)
         info = recording.info
-        for line, origin in lines:
+        for line, origin in self._lines:
             try:
-                utterance = self.corpus.utterance(conversation, line)
+                utterance = self._corpus.utterance(self._conversation, decode_line(line))
+                if not utterance.text:
+                    raise RecordRejected(RejectReason.EMPTY_TEXT, "the text has no words left")
                 if utterance.channel >= info.num_channels:
                     detail = (
                         f"channel {utterance.channel} (from 0) is asked for, {recording.path} has {info.num_channels}"
@@ -338,33 +332,12 @@ class SlicingJob(UnitJob[Chunk, None]):
                     raise RecordRejected(RejectReason.BAD_FIELD, detail)
                 start, num_samples = segment_samples(info, utterance.start, utterance.end - utterance.start)
             except RecordRejected as rejected:
-                writer.reject(line, rejected, origin)
+                self._writer.reject(line, rejected, origin)
             else:
                 pieces[utterance.label].append(_Piece(utterance, start, num_samples, line, origin))
         for label in pieces:
             pieces[label].sort(key=lambda piece: piece.start)
         return pieces
-
-    def finish(self, plan: SlicingPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        """Join the units' lines into the manifest of each part, in the order of the conversations.
-
-        Writes the vocabulary, if the corpus has one. The manifest of a part without slices is empty.
-        """
-        details: dict[str, Any] = {SLICES: int(totals(markers)[SLICES])}
-        characters: set[str] = set()
-        decoder = msgspec.json.Decoder(dict[str, Any])
-        for part in self.corpus.folders:
-            manifest = writer.open(_manifest_name(part))
-            for unit in plan.units:
-                if unit.part == part:
-                    data = writer.part(f"parts/{unit.id}.json").read_bytes()
-                    manifest.write(data)
-                    if self.corpus.has_vocabulary:
-                        characters.update(*(decoder.decode(line)["text"] for line in data.splitlines()))
-            details[f"manifest_{part}"] = writer.workspace.out / _manifest_name(part)
-        if self.corpus.has_vocabulary:
-            writer.add("vocab.txt", "".join(f"{character}\n" for character in sorted(characters)).encode())
-        return details
 
 
 class _Reject(msgspec.Struct):
@@ -381,11 +354,7 @@ def has_new_transcripts(corpus: SlicedCorpus, workspace: Workspace) -> bool:
         rejects = list(map(decoder.decode, lines))
     missing = RejectReason.MISSING_TRANSCRIPT.value
     unlisted = {reject.audio_filepath for reject in rejects if reject.reject_reason == missing}
-    return bool(unlisted) and any(one.audio in unlisted for one in corpus.conversations())
-
-
-def _manifest_name(part: str) -> str:
-    return f"manifest_{part}.json"
+    return bool(unlisted) and any(one.audio in unlisted for one in corpus.find().conversations)
 
 
 def _chunks(surveyed: Sequence[Surveyed]) -> Iterator[Chunk]:
@@ -397,21 +366,21 @@ def _chunks(surveyed: Sequence[Surveyed]) -> Iterator[Chunk]:
             yield Chunk(f"{part}_{number:06d}", seconds, num_lines, chunk)
 
 
-def _runs(pieces: Sequence[_Piece], rate: int, min_seconds: float) -> Iterator[tuple[list[_Piece], float]]:
+def _groups(pieces: Sequence[_Piece], rate: int, min_seconds: float) -> Iterator[tuple[list[_Piece], float]]:
     """Group consecutive pieces: pieces are added to a group until it has at least `min_seconds` of audio.
 
     Yields the pieces and the total seconds of each group. The last group may be shorter.
     """
-    run: list[_Piece] = []
+    group: list[_Piece] = []
     seconds = 0.0
     for piece in pieces:
-        run.append(piece)
+        group.append(piece)
         seconds += piece.num_samples / rate
         if seconds >= min_seconds - _ROUNDING:
-            yield run, seconds
-            run, seconds = [], 0.0
-    if run:
-        yield run, seconds
+            yield group, seconds
+            group, seconds = [], 0.0
+    if group:
+        yield group, seconds
 
 
 def _join(recording: RecordingFile, pieces: Sequence[_Piece]) -> tuple[bytes, int]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from prepcli.commands.download.data_set import Utterance
+from prepcli.commands.download.data_set import Utterance, lines_of
 from prepcli.errors import RejectReason, UsageError, naming
 
 _QUOTED = re.compile(r'"((?:[^"]|"")*)"')
@@ -87,6 +87,12 @@ def column_problem(number: int, expected: int) -> str:
     if number == expected:
         return ""
     return f"the row has {number} column{'s' if number != 1 else ''}, not {expected}; correct it in the table"
+
+
+def genders_of(root: Path, table: str) -> dict[str, str]:
+    """The gender of each speaker in a table of lines `14 | F | train-clean-360 | …`; titles among them do no harm."""
+    rows = ([column.strip() for column in line.split("|")] for _, line in lines_of(root, table))
+    return {columns[0]: columns[1] for columns in rows if len(columns) > 1}
 
 
 def unquoted(field: str) -> str:

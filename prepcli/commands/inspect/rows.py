@@ -9,9 +9,9 @@ import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.formats.lenient_json import decode_json
+from prepcli.gate import MAX_SECONDS
 from prepcli.manifest.fields import decode_value
 from prepcli.manifest.lines import CutDurationLine, NemoLine, check_usable, decode_lines, line_ends, read_line
-from prepcli.manifest.record import MAX_SECONDS
 
 LineKind = Literal["manifest", "cuts", "rejects"]
 

@@ -15,7 +15,7 @@ from prepcli.commands.inspect.examples import MEASURES, Examples, Values
 from prepcli.commands.inspect.rows import BlockRows, LineKind, Row, read_rows, texts
 from prepcli.commands.inspect.sample import EvenSample
 from prepcli.errors import UsageError
-from prepcli.manifest.record import MAX_SECONDS
+from prepcli.gate import MAX_SECONDS
 from prepcli.manifest.scan import Range, blocks_of, ranges_of, workers_for
 from prepcli.manifest.sources import check_file
 from prepcli.processes.pools import map_in_order

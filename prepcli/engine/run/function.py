@@ -95,6 +95,8 @@ class Hooks(TypedDict, total=False):
     """Further functions and properties of a run, each with a default that most commands keep.
 
     Attributes:
+        command: the name of the command that is recorded; by default that of the call. A call may run several.
+        shares_out: see `prepcli.engine.run.job.Job`.
         reads_audio_files: whether many missing audio files show that a folder is not mounted; by default True.
         input_files: files that the command reads, besides those of the plan, and must not replace.
         files_of_records: input files besides those, such as the audio of all records; asked for only before files of an
@@ -108,6 +110,8 @@ class Hooks(TypedDict, total=False):
         kept_by_overwrite: the results that `--overwrite` keeps, in words for a message; empty if it keeps none.
     """
 
+    command: str
+    shares_out: bool
     reads_audio_files: bool
     input_files: Sequence[str | AnyPath]
     files_of_records: Callable[[AnyPlan], Iterable[str | AnyPath]]
@@ -135,6 +139,7 @@ class FunctionJob(UnitJob[UnitT, Contents]):
         self._call, self._output, self._hooks = current_call(), output, hooks
         self._plan, self._write, self._finish, self._settings = plan, write, finish, settings
         self.defaults = shown_defaults(type(self._call.options))
+        self.shares_out = hooks.get("shares_out", False)
         self.reads_audio_files = hooks.get("reads_audio_files", True)
         self.rejects_in_order = hooks.get("rejects_in_order", False)
         self.telemetry = hooks.get("telemetry", ())
@@ -143,7 +148,7 @@ class FunctionJob(UnitJob[UnitT, Contents]):
 
     @property
     def command(self) -> str:
-        return self._call.command
+        return self._hooks.get("command", self._call.command)
 
     def plan(self, workspace: Workspace) -> Plan[UnitT, Contents]:
         return self._plan(workspace)

@@ -118,10 +118,6 @@ class Job(ABC, Generic[UnitT, Contents]):
         """
         return plan.missing_sample() if self.reads_audio_files else None
 
-    def planned_rejects(self, plan: Plan[UnitT, Contents]) -> Iterator[bytes]:
-        """The lines (`prepcli.engine.publishing.rejects.reject_line`) of the rejects of the plan, in input order."""
-        return plan.reject_lines()
-
     def prepare(self, plan: Plan[UnitT, Contents]) -> None:
         """Prepare for the units, for example load the model. This shows problems that no check of the options can find.
 

@@ -28,6 +28,9 @@ from prepcli.processes.owner import REPEAT_SECONDS, Owner, has_ended, last_chang
 from prepcli.storage.addresses import is_address
 from prepcli.storage.paths import AnyPath, absolute
 
+SET_OUTPUTS_FILE = "prepared.json"
+"""The document (`SetOutputs`) of a data set whose manifests are made by runs of their own."""
+
 
 class RankStatus(msgspec.Struct):
     """The status of one rank of the newest launch.
@@ -272,10 +275,21 @@ def _seconds_to_go(rank: RankProgress) -> float:
     return left / rate - (time.time() - rank.updated) if rate > 0 else float("inf") if left > 0 else 0.0
 
 
+class SetOutputs(msgspec.Struct):
+    """The content of `SET_OUTPUTS_FILE`, a file in the workspace of a data set.
+
+    Attributes:
+        outputs: the files that runs of their own make of the data set, relative to the data root.
+    """
+
+    outputs: list[str] = []
+
+
 def workspaces_of(out: AnyPath, work_dir: Path | None = None) -> list[Workspace]:
     """The workspaces of the run that made `out`, a directory or a file, and of the runs that added to it.
 
-    Runs that add to an output append shards, add a codec's codes or text contexts, or write a data set of a corpus.
+    Runs that add to an output append shards, add a codec's codes or text contexts, or write a data set of a corpus. The
+    data sets of a corpus may also be files in `out` that runs of their own have made (`SetOutputs`).
 
     Raises:
         UsageError: `out` is for the data sets of a corpus, and none of them has been unpacked yet.
@@ -288,15 +302,18 @@ def workspaces_of(out: AnyPath, work_dir: Path | None = None) -> list[Workspace]
         for path in root.glob(pattern)
         if Workspace(out, path, work_dir=work_dir).plan_file.exists()
     )
+    sets = [read_document(path, SetOutputs) for path in sorted(root.glob(f"sets/*/{SET_OUTPUTS_FILE}"))]
+    files = [workspace_of(out / name) for one in sets if one is not None for name in one.outputs]
+    files = [one for one in files if one.plan_file.exists()]
     unplanned = sorted(path.parent.name for path in root.glob("sets/*/lock"))
-    if not later and unplanned:
+    if not later and not files and unplanned:
         raise UsageError(
             f"{out}: {', '.join(unplanned)} is still being fetched or unpacked, or that was interrupted; run the same "
             "download again to continue"
         )
     main = workspace_of(out, work_dir)
-    own = [main] if main.plan_file.exists() or not later else []
-    return [*own, *(Workspace(out, path, work_dir=work_dir) for path in later)]
+    own = [main] if main.plan_file.exists() or not (later or files) else []
+    return [*own, *(Workspace(out, path, work_dir=work_dir) for path in later), *files]
 
 
 def workspaces_to_show(out: AnyPath, work_dir: Path | None = None) -> list[Workspace]:

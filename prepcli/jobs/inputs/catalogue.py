@@ -10,9 +10,8 @@ import msgspec
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.formats.audio_names import AUDIO_SUFFIXES
 from prepcli.formats.tables import LANG, SPEAKER, TEXT
-from prepcli.gate import checked_fields, is_missing
+from prepcli.gate import MAX_SECONDS, checked_fields, is_missing
 from prepcli.interface.printing import encodable
-from prepcli.manifest.record import MAX_SECONDS
 from prepcli.storage.containers import BEGINNING, UNUSABLE
 
 DURATION_NAMES = ("duration", "audio_duration")

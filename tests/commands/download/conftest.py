@@ -1,15 +1,26 @@
 """The miniatures, made once, and a server for each test."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+import prepcli
+from prepcli.commands.download import job
+from prepcli.commands.download.data_set import CorpusPart
 from tests.commands.download.miniatures import ARCHIVES, checksum_list
 from tests.commands.download.server import Site, serving
 
 Serve = Callable[..., Site]
+PartsOf = Callable[..., Sequence[CorpusPart]]
+
+
+@pytest.fixture
+def parts_of(monkeypatch: pytest.MonkeyPatch) -> PartsOf:
+    """Calls the function of a command, and returns the parts of the corpus, which it does not prepare."""
+    monkeypatch.setattr(job, "make_manifests", list)
+    return lambda name, **options: getattr(prepcli, name)("data", **options)
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""The list of corpora; an4, aishell, aishell2, ljspeech: what each writes, from archives in the published layouts."""
+"""The list of corpora; an4, aishell: what each writes, from archives in the published layouts."""
 
 import re
 from collections import Counter
@@ -7,29 +7,22 @@ from pathlib import Path
 import pytest
 import soundfile
 
-from prepcli.commands.download.fetch import Archive, fetch
-from prepcli.commands.download.published.aishell import data_set as aishell_set
-from prepcli.commands.download.published.an4 import data_set as an4_set
-from prepcli.commands.download.published.hifitts import data_set as hifitts_set
-from prepcli.commands.download.published.librispeech import data_sets as librispeech_sets
-from prepcli.commands.download.published.libritts import LIBRITTS, LIBRITTS_R
-from prepcli.commands.download.published.libritts import data_sets as libritts_sets
-from prepcli.commands.download.published.ljspeech import data_set as ljspeech_set
-from prepcli.commands.download.published.mls import data_set as mls_set
-from prepcli.commands.download.published.vctk import data_set as vctk_set
+from prepcli.commands.download.data_set import Archive
+from prepcli.commands.download.fetch import fetch
 from prepcli.errors import UsageError
 from prepcli.interface.commands import COMMANDS
-from tests.commands.download.conftest import Serve
-from tests.commands.download.miniatures import MANDARIN, aishell2, checksum_list, utterances, write_files
-from tests.conftest import read_lines, tree
+from tests.commands.download.conftest import PartsOf, Serve
+from tests.commands.download.miniatures import checksum_list, utterances, write_files
+from tests.conftest import read_lines
 from tests.support.running import prepcli
 
 
-def test_archives_come_over_https() -> None:
-    sets = [an4_set(), aishell_set(), ljspeech_set(100, 100, 1), *librispeech_sets("ALL", "wav")]
-    sets += librispeech_sets("mini", "wav")
-    sets += [*libritts_sets("ALL", LIBRITTS), *libritts_sets("ALL", LIBRITTS_R), vctk_set("both"), hifitts_set()]
-    sets.append(mls_set("german", "flac"))
+def test_archives_come_over_https(parts_of: PartsOf) -> None:
+    sets = [*parts_of("download_an4"), *parts_of("download_aishell"), *parts_of("download_ljspeech")]
+    sets += [*parts_of("download_librispeech", data_sets="ALL"), *parts_of("download_librispeech", data_sets="mini")]
+    sets += [*parts_of("download_libritts", data_sets="ALL"), *parts_of("download_libritts_r", data_sets="ALL")]
+    sets += [*parts_of("download_vctk", mic="both"), *parts_of("download_hifitts")]
+    sets += parts_of("download_mls", language="german", archive_format="flac")
     archives = [one.archive for one in sets if one.archive is not None]
     assert len(archives) == len(sets) and all(archive.urls for archive in archives)
     plain = [url for archive in archives for url in archive.urls if not url.startswith("https://")]
@@ -109,53 +102,6 @@ def test_aishell(serve: Serve, checksums: Path, tmp_path: Path) -> None:
     assert not list(data.rglob("*.tar.gz"))
     reject = read_lines(tmp_path / "data.prepcli/sets/aishell/rejects.jsonl")[0]
     assert reject["reject_detail"] == "data_aishell/wav/train/S0003/BAC009S0003W0125.wav: no transcript names it"
-
-
-@pytest.mark.parametrize("nemo_layout", [False, True])
-def test_aishell2(tmp_path: Path, nemo_layout: bool) -> None:
-    corpus = write_files(aishell2(nemo_layout), tmp_path / "corpus")
-    before = tree(corpus)
-    arguments = ["download", "aishell2", "--audio-folder", corpus, "--data-root", tmp_path / "data"]
-    planned = prepcli(*arguments, "--dry-run", "--json")
-    assert planned.json["records_in"] == 12
-    assert not (tmp_path / "data").exists()
-    done = prepcli(*arguments)
-    assert (done.code, done.err) == (0, "")
-    records = read_lines(tmp_path / "data/train.json")
-    assert len(records) == len(MANDARIN)
-    assert records[1]["text"] == "也成为地方政府的眼中钉 YES"
-    assert records[1]["duration"] == 0.12
-    assert Path(records[1]["audio_filepath"]).is_file()
-    vocabulary = (tmp_path / "data/vocab.txt").read_text().splitlines()
-    assert sorted(vocabulary) == sorted({*"".join(MANDARIN), *"YES"})
-    assert tree(corpus) == before
-    assert "nothing to do" in prepcli(*arguments).out
-    (corpus / ("transcript/dev/trans.txt" if nemo_layout else "iOS/dev/trans.txt")).write_text("ID0012W0009 后\n")
-    changed = prepcli(*arguments)
-    assert changed.code == 2
-    assert "has another content" in changed.error_line
-
-
-@pytest.mark.parametrize("outside", ["../../../away.wav", "/away.wav"])
-def test_a_recording_outside_of_a_copy_is_a_reject(tmp_path: Path, outside: str) -> None:
-    corpus = write_files(aishell2(nemo_layout=False), tmp_path / "corpus")
-    scp = corpus / "iOS/dev/wav.scp"
-    first = scp.read_text().splitlines()[0].split("\t")[1]
-    (scp.parent / first).rename(tmp_path / "away.wav")
-    path = outside if outside.startswith("..") else str(tmp_path / "away.wav")
-    scp.write_text(scp.read_text().replace(first, path))
-    done = prepcli(
-        "download", "aishell2", "--audio-folder", corpus, "--data-root", tmp_path / "data", "--max-rejects", 1
-    )
-    assert done.code == 0, done.err
-    (reject,) = read_lines(tmp_path / "data.prepcli/sets/aishell2/rejects.jsonl")
-    assert (reject["reject_reason"], "may lie outside of the corpus" in reject["reject_detail"]) == ("bad_field", True)
-
-
-def test_aishell2_is_not_there(tmp_path: Path) -> None:
-    done = prepcli("download", "aishell2", "--audio-folder", tmp_path, "--data-root", tmp_path / "data")
-    assert done.code == 2
-    assert "holds no part of AISHELL-2: looked for iOS/data/trans.txt" in done.error_line
 
 
 def test_help_lists_corpora_with_size_licence_and_needs() -> None:

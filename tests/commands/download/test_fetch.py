@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from prepcli.commands.download.fetch import Archive, fetch, read_checksums
+from prepcli.commands.download.data_set import Archive
+from prepcli.commands.download.fetch import fetch, read_checksums
 from prepcli.commands.download.prepare import FetchOptions, note_scarce_space
-from prepcli.commands.download.published.librispeech import data_sets
 from prepcli.errors import IncompleteError, UsageError
 from prepcli.storage import transfer
 from prepcli.storage.transfer import FetchError, PartialFile
-from tests.commands.download.conftest import Serve
+from tests.commands.download.conftest import PartsOf, Serve
 
 DATA = b"".join(hashlib.sha256(str(n).encode()).digest() for n in range(100_000))  # 3.2 MB that differ everywhere
 CHECKSUM = f"sha256:{hashlib.sha256(DATA).hexdigest()}"
@@ -240,9 +240,13 @@ def test_checksum_lists(tmp_path: Path) -> None:
 
 
 def test_too_little_space_is_said_before_fetching(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    parts_of: PartsOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sets, data, usage = data_sets("mini", "wav"), tmp_path / "new/data", shutil.disk_usage(tmp_path)
+    sets, data, usage = (
+        parts_of("download_librispeech", data_sets="mini"),
+        tmp_path / "new/data",
+        shutil.disk_usage(tmp_path),
+    )
     sizes = [126_046_265, 332_954_390]  # one archive at a time, and both trees
     (data / "archives").mkdir(parents=True)
     (data / "archives/train-clean-5.tar.gz.part").write_bytes(bytes(32_954_390))

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from prepcli.commands.download.data_set import CorpusPart
-from prepcli.commands.download.fetch import Archive
+from prepcli.commands.download.data_set import Archive, CorpusPart
 from prepcli.commands.download.prepare import FetchOptions, plan_fetching
 from prepcli.commands.download.report import DownloadReport
 from prepcli.engine.run.report import Report

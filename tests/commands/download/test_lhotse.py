@@ -130,6 +130,19 @@ def records(folder: Path) -> Lines:
     return read_lines(folder / "data/toy_all.json")
 
 
+def test_status_and_verify_find_the_manifests(fake_lhotse: Path) -> None:
+    behave(fake_lhotse, "raise ValueError('this corpus is odd')")
+    assert fake(fake_lhotse).code == 1
+    waiting = prepcli("status", fake_lhotse / "data")
+    assert waiting.code == 2
+    assert "lhotse-ljspeech is still being fetched or unpacked, or that was interrupted" in waiting.error_line
+    (fake_lhotse / "corpus/behaviour").unlink()
+    assert fake(fake_lhotse).code == 0
+    found = prepcli("status", fake_lhotse / "data", "--json").json
+    assert (found["out"], found["state"]) == (str(fake_lhotse / "data/toy_all.json"), "finished")
+    assert prepcli("verify", fake_lhotse / "data").code == 0
+
+
 def test_a_recipe_that_has_ended_is_not_run_again(fake_lhotse: Path) -> None:
     planned = fake(fake_lhotse, "--dry-run")
     assert f"runs     lhotse prepare ljspeech {fake_lhotse}/corpus OUTPUT_DIR" in planned.out

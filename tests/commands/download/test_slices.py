@@ -7,14 +7,14 @@ import shutil
 import stat
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import soundfile
 
 from prepcli.audio.probe import probe
-from prepcli.commands.download.slices import SlicingJob, SlicingPlan
-from prepcli.engine.state.workspace import Workspace
+from prepcli.commands.download import slices
 from tests.commands.download.make_fisher import RATE, make_fisher, write_conversation
 from tests.commands.download.published.test_fisher import (
     TALK,
@@ -119,15 +119,15 @@ def test_no_slice_can_have_infinite_seconds(tmp_path: Path) -> None:
 def test_a_transcript_that_changes_during_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_fisher(tmp_path / "ldc", 5, 20.0)
     transcripts = sorted((tmp_path / "ldc").rglob("*.txt"))
-    plan = SlicingJob.plan
+    survey = slices.survey
 
-    def plan_and_change(self: SlicingJob, workspace: Workspace) -> SlicingPlan:
-        made = plan(self, workspace)
+    def survey_and_change(*arguments: Any) -> list[slices.Surveyed]:
+        surveyed = survey(*arguments)
         for path in transcripts:
             path.write_bytes(path.read_bytes() + b"\n")
-        return made
+        return surveyed
 
-    monkeypatch.setattr(SlicingJob, "plan", plan_and_change)
+    monkeypatch.setattr(slices, "survey", survey_and_change)
     done = run(tmp_path / "ldc", tmp_path / "out")
     assert done.code == 1
     assert "was changed during the run" in done.error_line
@@ -144,6 +144,31 @@ def test_a_recording_among_the_slices_is_kept(tmp_path: Path) -> None:
     for _ in range(2):
         assert run(tmp_path / "ldc", tmp_path / "out", "--overwrite").code == 0
         assert before.items() <= tree(tmp_path).items()
+
+
+def test_a_recording_that_would_be_removed_is_refused(tmp_path: Path) -> None:
+    """It is a link to a slice of an earlier run."""
+    write_conversation(tmp_path / "ldc", 1, ["1.0 2.0 A: one"], 4.0)
+    words = (tmp_path / "ldc", tmp_path / "out", "--min-slice-duration", 0)
+    assert run(*words).code == 0
+    made = min((tmp_path / "out").rglob("*.wav"))
+    recording = audio_file(tmp_path / "ldc", 1)
+    recording.unlink()
+    recording.symlink_to(made)
+    done = run(*words, "--overwrite")
+    assert done.code == 2
+    assert f"the input {recording} (it is {made}) lies where this command writes its output" in done.error_line
+    assert made.exists()
+
+
+def test_a_destination_may_hold_the_slices_of_another_corpus(tmp_path: Path) -> None:
+    write_conversation(tmp_path / "ldc", 1, ["1.0 2.0 A: one"], 4.0)
+    (tmp_path / "out/audio").mkdir(parents=True)
+    (tmp_path / "out/audio/en_4156_a_001.wav").write_bytes(b"another corpus")
+    for more in ([], ["--overwrite"]):
+        done = run(tmp_path / "ldc", tmp_path / "out", "--min-slice-duration", 0, *more)
+        assert done.code == 0
+        assert "already holds" not in done.err and "other file(s)" not in done.err
 
 
 def test_shorten_compressed_pcm(tmp_path: Path) -> None:

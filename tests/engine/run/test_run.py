@@ -216,7 +216,7 @@ def test_a_bug_stops_the_run_and_leaves_its_traceback(tmp_path: Path) -> None:
 
 def test_rejects_that_are_not_listed_are_a_bug(tmp_path: Path) -> None:
     class Silent(ToyJob):
-        def planned_rejects(self, plan: ToyPlan) -> Any:
+        def reject_lines(self) -> Any:
             return iter(())
 
     out = tmp_path / "out"

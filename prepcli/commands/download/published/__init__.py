@@ -1,1 +1,1 @@
-"""The published corpora, one module each."""
+"""The published corpora, a module each: its command, its description and its reader."""

@@ -6,13 +6,18 @@ The published archive holds one archive per speaker.
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of, speaker_name
-from prepcli.commands.download.fetch import Archive
-from prepcli.commands.download.published.librispeech import MIRRORS
+from typing_extensions import Unpack
+
+from prepcli.commands.download.arguments import DataRoot, FetchArguments
+from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of, of_openslr, speaker_name
 from prepcli.commands.download.recordings import files_in
 from prepcli.errors import RejectReason
+from prepcli.interface.command import command
+
+if TYPE_CHECKING:
+    from prepcli.commands.download.report import DownloadReport
 
 PARTS = ("train", "dev", "test")
 _TREE = "data_aishell"
@@ -20,14 +25,37 @@ _TRANSCRIPT = f"{_TREE}/transcript/aishell_transcript_v0.8.txt"
 _VOCABULARY = f"{_TREE}/vocab.txt"
 
 
-def data_set() -> CorpusPart:
-    """The whole corpus: train, dev and test. The recordings are used unchanged."""
-    return CorpusPart(
+@command("download aishell")
+def download_aishell(data_root: DataRoot, **more: Unpack[FetchArguments]) -> "DownloadReport":
+    """Fetch AISHELL-1 and make NeMo manifests of it.
+
+    Writes D/data_aishell/train.json, dev.json and test.json, and vocab.txt with the characters of all texts, the most
+    frequent first. The recordings stay unchanged. Texts contain no spaces.
+
+    Run the same command again to continue.
+
+    Example: prepcli download aishell --data-root data/
+
+    Returns:
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
+
+    Raises:
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
+
+    Examples:
+        >>> import prepcli
+        >>> report = prepcli.download_aishell("data")
+        >>> report.outputs["train"]
+        '/.../data/data_aishell/train.json'
+    """
+    from prepcli.commands.download.job import make_manifests
+
+    part = CorpusPart(
         corpus="aishell",
         name="aishell",
-        archive=Archive(
+        archive=of_openslr(
+            33,
             "data_aishell.tgz",
-            tuple(f"{mirror}/resources/33/data_aishell.tgz" for mirror in MIRRORS),
             15582913665,  # Kaldi, egs/aishell/s5/local/download_and_untar.sh
             "md5:2f494334227864a8a8fec932999db9d8",  # PaddleSpeech, dataset/aishell/aishell.py
         ),
@@ -39,6 +67,7 @@ def data_set() -> CorpusPart:
         derive=_derive,
         derived=(_VOCABULARY,),
     )
+    return make_manifests([part])
 
 
 def _read(root: Path) -> Iterator[Utterance]:
@@ -49,14 +78,14 @@ def _read(root: Path) -> Iterator[Utterance]:
     sources: dict[str, str] = {}
     wavs = [source for part in PARTS for source in sorted(files_in(root, f"{_TREE}/wav/{part}/**/*.wav"))]
     further = list(repeated("", ((Path(source).stem, source, source) for source in wavs), sources))
-    lines = [(number, line.split()) for number, line in lines_of(root / _TRANSCRIPT)]
+    lines = [(where, line.split()) for where, line in lines_of(root, _TRANSCRIPT)]
     for part in PARTS:
-        for number, (id, *words) in lines:
+        for where, (id, *words) in lines:
             source = sources.get(id, f"{_TREE}/wav/{PARTS[-1]}/unknown/{id}.wav")
             if source.startswith(f"{_TREE}/wav/{part}/"):
                 speaker = speaker_name("zh", "AISHELL", Path(source).parent.name)
                 fields = {"text": "".join(words), "speaker": speaker}
-                yield Utterance(f"{_TREE}/{part}.json", source, fields, f"{_TRANSCRIPT}:{number}")
+                yield Utterance(f"{_TREE}/{part}.json", source, fields, where)
     yield from further
 
 

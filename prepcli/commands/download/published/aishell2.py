@@ -4,13 +4,22 @@ import os
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from typing_extensions import Unpack
+
+from prepcli.commands.download.arguments import DataRoot
 from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of, speaker_name
 from prepcli.commands.download.published.aishell import PARTS, repeated, vocabulary
 from prepcli.commands.download.recordings import files_in
 from prepcli.commands.download.tables import column_problem
+from prepcli.engine.run.options import JobArguments
 from prepcli.errors import RejectReason, UsageError
+from prepcli.interface.command import command
+from prepcli.interface.options import Option, PathText
+
+if TYPE_CHECKING:
+    from prepcli.commands.download.report import DownloadReport
 
 # The folders with trans.txt: as published (with or without the archive's folder), or as NeMo's script expects it.
 _FOLDERS = {
@@ -20,26 +29,53 @@ _FOLDERS = {
 }
 
 
-def data_set(audio_folder: Path) -> CorpusPart:
-    """The parts (train, dev, test) that are in `audio_folder`.
+@command("download aishell2")
+def download_aishell2(
+    audio_folder: Annotated[
+        PathText,
+        Option(
+            "Folder of the corpus; it contains iOS/data, or transcript/ and wav/.",
+            must_exist="folder",
+            shapes_output=False,
+        ),
+    ],
+    data_root: DataRoot,
+    **more: Unpack[JobArguments],
+) -> "DownloadReport":
+    """Make NeMo manifests of a copy of AISHELL-2.
 
-    Recordings are not copied; manifests have absolute paths.
+    Writes D/train.json, dev.json and test.json (those that the copy has), and D/vocab.txt with the characters of the
+    training texts, the most frequent first. The recordings stay where they are; the manifests have absolute paths.
+
+    Example: prepcli download aishell2 --audio-folder AISHELL-2/ --data-root data/
+
+    Returns:
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
 
     Raises:
-        UsageError: none of the parts exists.
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
+
+    Examples:
+        >>> import prepcli
+        >>> report = prepcli.download_aishell2("AISHELL-2", "data")
+        >>> report.outputs["train"]
+        '/.../data/train.json'
     """
+    from prepcli.commands.download.job import make_manifests
+
+    copy = Path(audio_folder)
     found = {
         part: folder
         for part in PARTS
-        for folder in [next((name for name in _FOLDERS[part] if (audio_folder / name / "trans.txt").exists()), None)]
+        for folder in [next((name for name in _FOLDERS[part] if (copy / name / "trans.txt").exists()), None)]
         if folder is not None
     }
     if not found:
         raise UsageError(
-            f"{audio_folder} holds no part of AISHELL-2: looked for iOS/data/trans.txt, iOS/dev/trans.txt, "
+            f"{copy} holds no part of AISHELL-2: looked for iOS/data/trans.txt, iOS/dev/trans.txt, "
             "transcript/train/trans.txt, …"
         )
-    return CorpusPart(
+    part = CorpusPart(
         corpus="aishell2",
         name="aishell2",
         archive=None,
@@ -47,10 +83,11 @@ def data_set(audio_folder: Path) -> CorpusPart:
         manifests=tuple(f"{part}.json" for part in found),
         read=partial(_read, folders=found),
         recordings=tuple(_wavs(folder, part) for part, folder in found.items()),
-        copy=audio_folder.absolute(),
+        copy=copy.absolute(),
         derive=_derive,
         derived=("vocab.txt",),
     )
+    return make_manifests([part])
 
 
 def _read(audio_folder: Path, folders: dict[str, str]) -> Iterator[Utterance]:
@@ -61,12 +98,12 @@ def _read(audio_folder: Path, folders: dict[str, str]) -> Iterator[Utterance]:
     for part, folder in folders.items():
         sources: dict[str, str] = {}
         yield from repeated(f"{part}.json", _sources(audio_folder, folder, part), sources)
-        for number, line in lines_of(audio_folder / folder / "trans.txt"):
+        for where, line in lines_of(audio_folder, f"{folder}/trans.txt"):
             id, text = (*line.split(maxsplit=1), "")[:2]
             source = sources.get(id, f"{id}.wav")
             speaker = Path(source).parent.name or "unknown"
             fields = {"text": " ".join(text.split()).upper(), "speaker": speaker_name("zh", "AISHELL-2", speaker)}
-            utterance = Utterance(f"{part}.json", source, fields, f"{folder}/trans.txt:{number}", id=id)
+            utterance = Utterance(f"{part}.json", source, fields, where, id=id)
             problem = column_problem(line.count("\t") + 1, 2)
             if problem and "\t" in line:  # white space separates the columns of some copies
                 utterance.reason, utterance.detail = RejectReason.BAD_FIELD, problem
@@ -79,12 +116,12 @@ def _wavs(folder: str, part: str) -> str:
 
 def _sources(audio_folder: Path, folder: str, part: str) -> Iterator[tuple[str, str, str]]:
     """Yield id, path and place of the recordings of a part: those in `wav.scp` if there is one, else all WAV files."""
-    scp = audio_folder / folder / "wav.scp"
-    if scp.exists():
-        for number, line in lines_of(scp):
+    scp = f"{folder}/wav.scp"
+    if (audio_folder / scp).exists():
+        for where, line in lines_of(audio_folder, scp):
             id, *path = line.split(maxsplit=1)
             if path:
-                yield id, os.path.relpath(scp.parent / path[0], audio_folder), f"{folder}/wav.scp:{number}"
+                yield id, os.path.relpath(audio_folder / folder / path[0], audio_folder), where
     else:
         for source in sorted(files_in(audio_folder, _wavs(folder, part))):
             yield Path(source).stem, source, source

@@ -3,10 +3,17 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of, speaker_name
-from prepcli.commands.download.fetch import Archive
+from typing_extensions import Unpack
+
+from prepcli.commands.download.arguments import DataRoot, FetchArguments
+from prepcli.commands.download.data_set import Archive, CorpusPart, Utterance, lines_of, speaker_name
 from prepcli.errors import RejectReason
+from prepcli.interface.command import command
+
+if TYPE_CHECKING:
+    from prepcli.commands.download.report import DownloadReport
 
 # NVIDIA's copy, which NeMo's tutorials use. The original at CMU is served by plain HTTP only, and neither has a
 # checksum, so a download from CMU cannot be verified. Users who want it can pass its address as `--base-url`.
@@ -17,9 +24,32 @@ _LINE = re.compile(r"^(.*?)\(([^()\s]+)\)$")
 _MARKS = re.compile(r"</?s>", re.IGNORECASE)
 
 
-def data_set() -> CorpusPart:
-    """The whole corpus: train and test."""
-    return CorpusPart(
+@command("download an4")
+def download_an4(data_root: DataRoot, **more: Unpack[FetchArguments]) -> "DownloadReport":
+    """Fetch AN4 (CMU's census database) and make NeMo manifests of it.
+
+    Writes D/an4/train_manifest.json, D/an4/test_manifest.json and a .wav next to each .sph. There is no published
+    checksum of the archive: its length, its CRC and the end of the tar are checked; --checksums adds your own.
+
+    Run the same command again to continue.
+
+    Example: prepcli download an4 --data-root data/
+
+    Returns:
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
+
+    Raises:
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
+
+    Examples:
+        >>> import prepcli
+        >>> report = prepcli.download_an4("data")
+        >>> report.outputs["train_manifest"]
+        '/.../data/an4/train_manifest.json'
+    """
+    from prepcli.commands.download.job import make_manifests
+
+    part = CorpusPart(
         corpus="an4",
         name="an4",
         archive=Archive("an4_sphere.tar.gz", URLS),
@@ -29,6 +59,7 @@ def data_set() -> CorpusPart:
         recordings=tuple(f"an4/wav/{folder}/**/*.sph" for folder in _PARTS.values()),
         converted=tuple(f"an4/wav/{folder}/**/*.wav" for folder in _PARTS.values()),
     )
+    return make_manifests([part])
 
 
 def _manifest(part: str) -> str:
@@ -41,27 +72,16 @@ def _read(root: Path) -> Iterator[Utterance]:
     The recording of an id such as `an253-fash-b` is `an4/wav/an4_clstk/fash/an253-fash-b.sph`.
     """
     for part, folder in _PARTS.items():
-        transcript = f"an4/etc/an4_{part}.transcription"
-        for number, line in lines_of(root / transcript):
+        manifest = _manifest(part)
+        for where, line in lines_of(root, f"an4/etc/an4_{part}.transcription"):
             found = _LINE.match(line)
             if found is None:
-                yield Utterance(
-                    _manifest(part),
-                    "",
-                    {"text": line},
-                    f"{transcript}:{number}",
-                    reason=RejectReason.MISSING_FIELD,
-                    detail="the line does not end with a file id in brackets",
-                )
+                reason, detail = RejectReason.MISSING_FIELD, "the line does not end with a file id in brackets"
+                yield Utterance(manifest, "", {"text": line}, where, reason=reason, detail=detail)
                 continue
             id = found[2]
             speaker = id[id.find("-") + 1 : id.rfind("-")]
             audio = f"an4/wav/{folder}/{speaker}/{id}"
             text = " ".join(_MARKS.sub(" ", found[1]).lower().split())
-            yield Utterance(
-                _manifest(part),
-                f"{audio}.sph",
-                {"text": text, "speaker": speaker_name("en", "AN4", speaker)},
-                f"{transcript}:{number}",
-                target=f"{audio}.wav",
-            )
+            fields = {"text": text, "speaker": speaker_name("en", "AN4", speaker)}
+            yield Utterance(manifest, f"{audio}.sph", fields, where, target=f"{audio}.wav")

@@ -4,12 +4,19 @@ import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from prepcli.commands.download.data_set import CorpusPart, Utterance, choose, speaker_name
-from prepcli.commands.download.fetch import Archive
+from typing_extensions import Unpack
+
+from prepcli.commands.download.arguments import DataRoot, FetchArguments
+from prepcli.commands.download.data_set import Archive, CorpusPart, Utterance, choose, speaker_name
 from prepcli.commands.download.tables import TableRow, rows_of
 from prepcli.errors import UsageError, option
+from prepcli.interface.command import command
+from prepcli.interface.options import Option
+
+if TYPE_CHECKING:
+    from prepcli.commands.download.report import DownloadReport
 
 _SETS = ("train", "dev", "test", "validated", "invalidated", "other")
 # Bytes and SHA-256 of a language's archive: common-voice/cv-dataset, datasets/scripted-speech/cv-corpus-<release>.json.
@@ -23,19 +30,52 @@ _ABOUT = ("age", "gender", "accents", "variant")
 _VOTES = ("up_votes", "down_votes")
 
 
-def data_set(language: str, release: str, names: str) -> CorpusPart:
-    """A language of a release, with a manifest for each of the data sets in `names`.
+@command("download common-voice")
+def download_common_voice(
+    data_root: DataRoot,
+    language: Annotated[str, Option("Code of the language as in the name of the archive, such as en or zh-CN.")],
+    *,
+    release: Annotated[
+        str, Option("The release: the part of the archive's name between cv-corpus- and the language.")
+    ] = "25.0-2026-03-09",
+    data_sets: Annotated[
+        str, Option("train, dev, test, validated, invalidated, other, separated by commas; or ALL of these.")
+    ] = "train,dev,test",
+    **more: Unpack[FetchArguments],
+) -> "DownloadReport":
+    """Make NeMo manifests of your copy of a language of Common Voice, which Mozilla hands out after a login.
+
+    Give the archive as you got it (--archive) or the folder with its content (--extracted). Writes
+    D/cv-corpus-RELEASE/LANGUAGE/{train,dev,test}.json with audio_filepath, duration, text, speaker, lang, up_votes,
+    down_votes and, if the speaker told them, age, gender, accents and variant. The recordings (MP3) stay unchanged.
+
+    train, dev and test are parts of validated: to train on validated, leave out the texts and speakers of dev and test.
+
+    Run the same command again to continue.
+
+    Example: prepcli download common-voice --data-root data/ --language en --archive cv-corpus-25.0-2026-03-09-en.tar.gz
+
+    Returns:
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
 
     Raises:
-        UsageError: a data set does not exist, or the language or the release cannot be a part of a file name.
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
+
+    Examples:
+        >>> import prepcli
+        >>> report = prepcli.download_common_voice("data", "en")
+        >>> report.outputs["train"]
+        '/.../data/cv-corpus-25.0-2026-03-09/en/train.json'
     """
+    from prepcli.commands.download.job import make_manifests
+
     for value, name in ((language, "--language"), (release, "--release")):
         if not re.fullmatch(r"[\w.-]+", value):
             raise UsageError(f"{option(name, value)} is not a part of an archive's name")
-    chosen = choose("Common Voice", names, _SETS, {"ALL": _SETS})
+    chosen = choose("Common Voice", data_sets, _SETS, {"ALL": _SETS})
     archive = f"cv-corpus-{release}-{language}.tar.gz"
     tree = f"cv-corpus-{release}/{language}"
-    return CorpusPart(
+    part = CorpusPart(
         corpus="common-voice",
         name=f"{release}-{language}",
         archive=Archive(archive, (), *_PUBLISHED.get(archive, ())),
@@ -46,6 +86,7 @@ def data_set(language: str, release: str, names: str) -> CorpusPart:
         named=partial(_named, tree=tree, names=chosen),
         settings={"data_sets": chosen},
     )
+    return make_manifests([part])
 
 
 def _read(root: Path, tree: str, language: str, names: list[str]) -> Iterator[Utterance]:

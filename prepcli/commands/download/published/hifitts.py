@@ -4,34 +4,62 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import msgspec
+from typing_extensions import Unpack
 
-from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of, speaker_name
-from prepcli.commands.download.fetch import Archive
-from prepcli.commands.download.published.librispeech import MIRRORS
+from prepcli.commands.download.arguments import DataRoot, FetchArguments
+from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of, of_openslr, speaker_name
 from prepcli.errors import RejectReason
+from prepcli.interface.command import command
+
+if TYPE_CHECKING:
+    from prepcli.commands.download.report import DownloadReport
 
 _TREE = "hi_fi_tts_v0"
 _QUALITIES, _PARTS = ("clean", "other"), ("train", "dev", "test")
 _MANIFEST = re.compile(r"(\d+)_manifest_(clean|other)_(train|dev|test)\.json")
 
 
-def data_set() -> CorpusPart:
-    """The whole corpus in two qualities and three parts. The recordings are used unchanged."""
-    return CorpusPart(
+@command("download hifitts")
+def download_hifitts(data_root: DataRoot, **more: Unpack[FetchArguments]) -> "DownloadReport":
+    """Fetch Hi-Fi TTS and make NeMo manifests of it.
+
+    Writes D/hi_fi_tts_v0/audio/{clean,other}_{train,dev,test}.json with audio_filepath, duration, text, speaker (reader
+    and quality, such as 9136_other), normalized_text and the other published fields. The recordings (44.1 kHz FLAC)
+    stay unchanged. Paths are relative to the manifest, as the group_by preset hifitts of extend-context-audio needs
+    them; of a copy, give the folder to both --data-root and --extracted. Each reader is in all three parts.
+
+    The publisher gives no checksum: length, CRC and the end of the tar are checked; --checksums adds your own.
+
+    Run the same command again to continue.
+
+    Example: prepcli download hifitts --data-root data/
+
+    Returns:
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
+
+    Raises:
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
+
+    Examples:
+        >>> import prepcli
+        >>> report = prepcli.download_hifitts("data")
+        >>> report.outputs["clean_train"]
+        '/.../data/hi_fi_tts_v0/audio/clean_train.json'
+    """
+    from prepcli.commands.download.job import make_manifests
+
+    part = CorpusPart(
         corpus="hifitts",
         name="hifitts",
-        archive=Archive(
-            "hi_fi_tts_v0.tar.gz",
-            tuple(f"{mirror}/resources/109/hi_fi_tts_v0.tar.gz" for mirror in MIRRORS),
-        ),
+        archive=of_openslr(109, "hi_fi_tts_v0.tar.gz"),
         trees=(_TREE,),
         manifests=tuple(_manifest(quality, part) for quality in _QUALITIES for part in _PARTS),
         read=_read,
         recordings=(f"{_TREE}/audio/**/*.flac",),
     )
+    return make_manifests([part])
 
 
 def _manifest(quality: str, part: str) -> str:
@@ -52,11 +80,13 @@ def _read(root: Path) -> Iterator[Utterance]:
                 reader = published[name][1]
                 if published[name].groups()[1:] != (quality, part):
                     continue
-                for number, line in lines_of(root / _TREE / name):
-                    yield _utterance(line, reader, quality, part, f"{_TREE}/{name}:{number}")
+                for where, line in lines_of(root, f"{_TREE}/{name}"):
+                    yield _utterance(line, reader, quality, part, where)
 
 
 def _utterance(line: str, reader: str, quality: str, part: str, where: str) -> Utterance:
+    import msgspec
+
     manifest = _manifest(quality, part)
     try:
         published = msgspec.json.decode(line, type=dict[str, Any])

@@ -1,26 +1,107 @@
 """HiFiTTS-2: 36,700 hours of English audio books; manifests on the Hugging Face Hub, recordings at LibriVox."""
 
-from prepcli.commands.download.fetch import Archive
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
-COMMAND = "download hifitts2"
-DATASET = "HiFiTTS2"
-"""The name of the corpus in the field `speaker`."""
-SETS = ("train", "dev_seen", "dev_unseen", "test_seen", "test_unseen")
-"""The values of the field `set`; each has a manifest."""
-RATES = {"22khz": 22050, "44khz": 44100}
-"""The sampling rate of the utterances of each edition (Hz)."""
+from typing_extensions import Unpack
+
+from prepcli.commands.download.arguments import DataRoot
+from prepcli.commands.download.data_set import Archive
+from prepcli.engine.run.options import JobArguments
+from prepcli.interface.command import command
+from prepcli.interface.options import Option, PathText
+
+if TYPE_CHECKING:
+    from prepcli.commands.download.report import DownloadReport
+
+_SETS = ("train", "dev_seen", "dev_unseen", "test_seen", "test_unseen")
+_RATES = {"22khz": 22050, "44khz": 44100}
 _HUB = "https://huggingface.co/datasets/nvidia/hifitts-2/resolve/main"
 
 
-def folder_of(edition: str) -> str:
-    """The name of an edition's folder in the data root, such as `hifitts2_22khz`; its workspace has the same name."""
-    return f"hifitts2_{edition}"
+@command("download hifitts2")
+def download_hifitts2(
+    data_root: DataRoot,
+    *,
+    sampling_rate: Annotated[
+        Literal["22khz", "44khz"], Option("The edition: 22.05 kHz, or the part of it at 44.1 kHz.")
+    ] = "22khz",
+    metadata: Annotated[
+        PathText | None,
+        Option(
+            "Folder with the published manifests, instead of fetching them.",
+            metavar="DIR",
+            must_exist="folder",
+            shapes_output=False,
+        ),
+    ] = None,
+    chapters: Annotated[
+        PathText | None,
+        Option(
+            "Folder with a copy of the chapters under their published paths, instead of fetching them.",
+            metavar="DIR",
+            must_exist="folder",
+            shapes_output=False,
+        ),
+    ] = None,
+    base_url: Annotated[
+        str | None,
+        Option(
+            "Fetch manifests and chapters below this address.",
+            shown_default="the publishers'",
+            shapes_output=False,
+        ),
+    ] = None,
+    fetch_only: Annotated[bool, Option("Only fetch the published manifests.", shapes_output=False)] = False,
+    **more: Unpack[JobArguments],
+) -> "DownloadReport":
+    """Cut the audio books of HiFiTTS-2 into utterances, and make NeMo manifests of them.
 
+    Reads the published manifest_22khz.json and chapters_22khz.json, which are fetched or in --metadata. Each chapter is
+    fetched from LibriVox, or read below --chapters, compared with its published duration, resampled and cut; its file
+    is not kept. Writes D/hifitts2_22khz/{train,dev_seen,dev_unseen,test_seen,test_unseen}.json with the published
+    fields, the speaker as Magpie-TTS needs it, and the measured duration; the FLAC files lie beside them.
 
-def published(edition: str, base_url: str | None) -> list[Archive]:
-    """The two published files of an edition: the manifest of utterances, and the list of chapters.
+    A record is a line of the published manifest. A chapter that is gone or has changed makes rejects of its records.
+    Memory per worker: a whole chapter, 0.6 GB for an hour at 44.1 kHz. Run the same command again to continue.
 
-    A line of the list is a chapter with the utterances to cut from its recording.
+    Example: prepcli download hifitts2 --data-root data/ --max-rejects 0.1
+
+    Returns:
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
+
+    Raises:
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
+
+    Examples:
+        >>> import prepcli
+        >>> report = prepcli.download_hifitts2("data", metadata="hifitts2", chapters="chapters")
+        >>> report.outputs["train"]
+        '/.../data/hifitts2_22khz/train.json'
     """
-    names = f"manifest_{edition}.json", f"chapters_{edition}.json"
-    return [Archive(name, (f"{_HUB}/{name}",)).at(base_url, {}) for name in names]
+    from prepcli.commands.download.chapters import Edition, cut_chapters, fetch_lists
+    from prepcli.commands.download.report import DownloadReport
+    from prepcli.engine.run.function import Output
+    from prepcli.engine.run.report import Report
+    from prepcli.engine.state.work_folder import refuse_state
+    from prepcli.interface.calls import current_call
+
+    name = f"hifitts2_{sampling_rate}"
+    output = Output(data_root, *(f"{name}/{one}.json" for one in _SETS), inside=f"sets/{name}")
+    refuse_state(output.path)
+    names = f"manifest_{sampling_rate}.json", f"chapters_{sampling_rate}.json"
+    lists = [Archive(one, (f"{_HUB}/{one}",)).at(base_url, {}) for one in names]
+    folder = Path(metadata) if metadata is not None else fetch_lists(lists, name, output)
+    if fetch_only:
+        return DownloadReport({name: Report(current_call().command, "fetched", str(folder))})
+    edition = Edition(
+        name=name,
+        corpus="HiFiTTS2",
+        sets=_SETS,
+        rate=_RATES[sampling_rate],
+        manifest=str(folder / names[0]),
+        list=str(folder / names[1]),
+        copies=None if chapters is None else Path(chapters),
+        base_url=base_url,
+    )
+    return DownloadReport({name: cut_chapters(edition, output)})

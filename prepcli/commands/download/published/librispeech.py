@@ -3,11 +3,17 @@
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from prepcli.commands.download.data_set import CorpusPart, Utterance, choose, lines_of, speaker_name
-from prepcli.commands.download.fetch import Archive
+from typing_extensions import Unpack
 
-MIRRORS = ("https://www.openslr.org", "https://openslr.elda.org", "https://openslr.trmal.net")
+from prepcli.commands.download.arguments import DataRoot, FetchArguments
+from prepcli.commands.download.data_set import CorpusPart, Utterance, choose, lines_of, of_openslr, speaker_name
+from prepcli.interface.command import command
+from prepcli.interface.options import Option
+
+if TYPE_CHECKING:
+    from prepcli.commands.download.report import DownloadReport
 
 # Name of the archive without .tar.gz -> OpenSLR's resource, bytes, checksum.
 # Bytes: the archives' sizes in Kaldi's egs/librispeech and egs/mini_librispeech, local/download_and_untar.sh.
@@ -23,31 +29,62 @@ _ARCHIVES = {
     "dev-clean-2": (31, 126046265, "md5:6d7ab67ac6a1d2c993d050e16d61080d"),
     "train-clean-5": (31, 332954390, "md5:5df7d4e78065366204ca6845bb08f490"),
 }
-NAMES = tuple(name.replace("-", "_") for name in _ARCHIVES)
-"""The data sets, with NeMo's names."""
-_GROUPS = {"ALL": NAMES[:7], "mini": NAMES[7:]}
+_NAMES = tuple(name.replace("-", "_") for name in _ARCHIVES)
+_GROUPS = {"ALL": _NAMES[:7], "mini": _NAMES[7:]}
 
 
-def data_sets(names: str, audio_format: str) -> list[CorpusPart]:
-    """The data sets of a list such as `dev_clean,dev_other`, `ALL` or `mini`; audio becomes `wav` or stays `flac`.
+@command("download librispeech")
+def download_librispeech(
+    data_root: DataRoot,
+    *,
+    data_sets: Annotated[
+        str,
+        Option(
+            "dev_clean, dev_other, test_clean, test_other, train_clean_100, train_clean_360, train_other_500, "
+            "separated by commas; ALL of these; or mini (dev_clean_2 and train_clean_5)."
+        ),
+    ] = "dev_clean",
+    audio_format: Annotated[
+        Literal["wav", "flac"], Option("wav: convert the published FLAC; flac: use it unchanged.")
+    ] = "wav",
+    **more: Unpack[FetchArguments],
+) -> "DownloadReport":
+    """Fetch LibriSpeech or Mini LibriSpeech and make NeMo manifests of it.
+
+    Writes D/LibriSpeech/<set>-processed/*.wav and D/<data_set>.json with audio_filepath, duration, lower-case text,
+    speaker and chapter. Paths are relative to the manifest. The archives are checked with the published checksums.
+
+    Run the same command again to continue, also in the middle of an archive; other data sets can be added later.
+
+    Example: prepcli download librispeech --data-root data/ --data-sets dev_clean,train_clean_100
+
+    Returns:
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
 
     Raises:
-        UsageError: a data set does not exist.
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
+
+    Examples:
+        >>> import prepcli
+        >>> report = prepcli.download_librispeech("data", data_sets="mini")
+        >>> report.outputs["dev_clean_2"]
+        '/.../data/dev_clean_2.json'
     """
-    return [_data_set(name, audio_format) for name in choose("LibriSpeech", names, NAMES, _GROUPS)]
+    from prepcli.commands.download.job import make_manifests
+
+    names = choose("LibriSpeech", data_sets, _NAMES, _GROUPS)
+    return make_manifests([_data_set(name, audio_format) for name in names])
 
 
 def _data_set(name: str, audio_format: str) -> CorpusPart:
     folder = name.replace("_", "-")
     resource, num_bytes, checksum = _ARCHIVES[folder]
-    archive = f"{folder}.tar.gz"
-    urls = tuple(f"{mirror}/resources/{resource}/{archive}" for mirror in MIRRORS)
     manifest = f"{name}.json"
     processed = f"LibriSpeech/{folder}-processed"
     return CorpusPart(
         corpus="librispeech",
         name=name,
-        archive=Archive(archive, urls, num_bytes, checksum),
+        archive=of_openslr(resource, f"{folder}.tar.gz", num_bytes, checksum),
         trees=(f"LibriSpeech/{folder}",),
         manifests=(manifest,),
         read=partial(
@@ -71,16 +108,8 @@ def _read(root: Path, tree: str, manifest: str, processed: str | None) -> Iterat
     for transcript in sorted((root / tree).glob("*/*/*.trans.txt")):
         speaker, chapter = transcript.parts[-3:-1]
         folder = f"{tree}/{speaker}/{chapter}"
-        for number, line in lines_of(transcript):
+        for where, line in lines_of(root, f"{folder}/{transcript.name}"):
             id, text = (*line.split(maxsplit=1), "")[:2]
-            yield Utterance(
-                manifest,
-                f"{folder}/{id}.flac",
-                {
-                    "text": text.lower(),
-                    "speaker": speaker_name("en", "LibriSpeech", speaker),
-                    "chapter": chapter,
-                },
-                f"{folder}/{transcript.name}:{number}",
-                target=f"{processed}/{id}.wav" if processed else None,
-            )
+            target = f"{processed}/{id}.wav" if processed else None
+            fields = {"text": text.lower(), "speaker": speaker_name("en", "LibriSpeech", speaker), "chapter": chapter}
+            yield Utterance(manifest, f"{folder}/{id}.flac", fields, where, target=target)

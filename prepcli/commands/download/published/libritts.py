@@ -5,16 +5,22 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from prepcli.commands.download.data_set import CorpusPart, Utterance, choose, lines_of, speaker_name
-from prepcli.commands.download.fetch import Archive
-from prepcli.commands.download.published.librispeech import MIRRORS
-from prepcli.commands.download.tables import rows_of
+from typing_extensions import Unpack
+
+from prepcli.commands.download.arguments import DataRoot, FetchArguments
+from prepcli.commands.download.data_set import CorpusPart, Utterance, choose, lines_of, of_openslr, speaker_name
+from prepcli.commands.download.tables import genders_of, rows_of
+from prepcli.interface.command import command
+from prepcli.interface.options import Option
+
+if TYPE_CHECKING:
+    from prepcli.commands.download.report import DownloadReport
 
 
 @dataclass(frozen=True)
-class Edition:
+class _Edition:
     """LibriTTS or LibriTTS-R.
 
     Attributes:
@@ -28,7 +34,7 @@ class Edition:
     resource: int
 
 
-LIBRITTS, LIBRITTS_R = Edition("LibriTTS", "LibriTTS", 60), Edition("LibriTTS-R", "LibriTTS_R", 141)
+_LIBRITTS, _LIBRITTS_R = _Edition("LibriTTS", "LibriTTS", 60), _Edition("LibriTTS-R", "LibriTTS_R", 141)
 # Bytes and SHA-256: tensorflow/datasets, tensorflow_datasets/datasets/libritts/checksums.tsv, and pytorch/audio,
 # torchaudio/datasets/libritts.py. They are not published for LibriTTS-R.
 _PUBLISHED = {
@@ -40,46 +46,120 @@ _PUBLISHED = {
     "train_clean_360": (27504073644, "ce7cff44dcac46009d18379f37ef36551123a1dc4e5c8e4eb73ae57260de4886"),
     "train_other_500": (44565031479, "e35f7e34deeb2e2bdfe4403d88c8fdd5fbf64865cae41f027a185a6965f0a5df"),
 }
+_LibrittsSets = Annotated[
+    str,
+    Option(
+        "dev_clean, dev_other, test_clean, test_other, train_clean_100, train_clean_360, train_other_500, "
+        "separated by commas; or ALL of these."
+    ),
+]
 
 
-def data_sets(names: str, edition: Edition) -> list[CorpusPart]:
-    """The data sets of a list such as `dev_clean,dev_other` or `ALL`. The recordings are used unchanged.
+@command("download libritts")
+def download_libritts(
+    data_root: DataRoot,
+    *,
+    data_sets: _LibrittsSets = "dev_clean",
+    **more: Unpack[FetchArguments],
+) -> "DownloadReport":
+    """Fetch LibriTTS and make NeMo manifests of it.
+
+    Writes D/LibriTTS/<data_set>.json with audio_filepath, duration, text (as printed), normalized_text, speaker, gender
+    and snr. The recordings (24 kHz WAV) stay unchanged. Paths are relative to the manifest, as the group_by preset
+    libritts of extend-context-audio needs them; of a copy, give the folder to both --data-root and --extracted.
+
+    Run the same command again to continue; other data sets can be added later.
+
+    Example: prepcli download libritts --data-root data/ --data-sets dev_clean,train_clean_100
+
+    Returns:
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
 
     Raises:
-        UsageError: a data set does not exist.
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
+
+    Examples:
+        >>> import prepcli
+        >>> report = prepcli.download_libritts("data", data_sets="dev_clean")
+        >>> report.outputs["dev_clean"]
+        '/.../data/LibriTTS/dev_clean.json'
     """
-    return [_data_set(name, edition) for name in choose(edition.name, names, [*_PUBLISHED], {"ALL": [*_PUBLISHED]})]
+    from prepcli.commands.download.job import make_manifests
+
+    return make_manifests(_data_sets(data_sets, _LIBRITTS))
 
 
-def _data_set(name: str, edition: Edition) -> CorpusPart:
-    num_bytes, sha256 = _PUBLISHED[name]
-    file = f"{name if edition is LIBRITTS_R else name.replace('_', '-')}.tar.gz"
-    urls = tuple(f"{mirror}/resources/{edition.resource}/{file}" for mirror in MIRRORS)
-    archive = Archive(file, urls) if edition is LIBRITTS_R else Archive(file, urls, num_bytes, f"sha256:{sha256}")
+@command("download libritts-r")
+def download_libritts_r(
+    data_root: DataRoot,
+    *,
+    data_sets: _LibrittsSets = "dev_clean",
+    **more: Unpack[FetchArguments],
+) -> "DownloadReport":
+    """Fetch LibriTTS-R, LibriTTS with restored sound, and make NeMo manifests of it.
+
+    Writes D/LibriTTS_R/<data_set>.json, with the fields that download libritts writes. The publisher gives no checksum
+    of the archives: their length, their CRC and the end of the tar are checked; --checksums adds your own.
+
+    Run the same command again to continue; other data sets can be added later.
+
+    Example: prepcli download libritts-r --data-root data/ --data-sets dev_clean,train_clean_100
+
+    Returns:
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
+
+    Raises:
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
+
+    Examples:
+        >>> import prepcli
+        >>> report = prepcli.download_libritts_r("data", data_sets="dev_clean")
+        >>> report.outputs["dev_clean"]
+        '/.../data/LibriTTS_R/dev_clean.json'
+    """
+    from prepcli.commands.download.job import make_manifests
+
+    return make_manifests(_data_sets(data_sets, _LIBRITTS_R))
+
+
+def _data_sets(names: str, edition: _Edition) -> list[CorpusPart]:
+    known = [*_PUBLISHED]
+    return [_data_set(name, edition) for name in choose(edition.name, names, known, {"ALL": known})]
+
+
+def _data_set(name: str, edition: _Edition) -> CorpusPart:
+    folder = name.replace("_", "-")
+    tree = f"{edition.tree}/{folder}"
+    if edition is _LIBRITTS_R:
+        archive = of_openslr(edition.resource, f"{name}.tar.gz")
+    else:
+        num_bytes, sha256 = _PUBLISHED[name]
+        archive = of_openslr(edition.resource, f"{folder}.tar.gz", num_bytes, f"sha256:{sha256}")
     manifest = f"{edition.tree}/{name}.json"  # paths from this folder fit the presets of --group-by
     return CorpusPart(
         corpus=edition.name.lower(),
         name=name,
         archive=replace(archive, folder=edition.tree),  # LibriSpeech's archives have the same names
-        trees=(f"{edition.tree}/{name.replace('_', '-')}",),
+        trees=(tree,),
         manifests=(manifest,),
-        read=partial(_read, edition=edition, tree=f"{edition.tree}/{name.replace('_', '-')}", manifest=manifest),
-        recordings=(f"{edition.tree}/{name.replace('_', '-')}/**/*.wav",),
+        read=partial(_read, edition=edition, tree=tree, manifest=manifest),
+        recordings=(f"{tree}/**/*.wav",),
         settings={"data_set": name},
     )
 
 
-def _read(root: Path, edition: Edition, tree: str, manifest: str) -> Iterator[Utterance]:
+def _read(root: Path, edition: _Edition, tree: str, manifest: str) -> Iterator[Utterance]:
     """Yield the utterances chapter by chapter.
 
     A transcript such as `84/121123/84_121123.trans.tsv` has lines `84_121123_000007_000001	text	normalized`. The
     files `._*` in LibriTTS-R, which a Macintosh made, are skipped.
     """
-    genders = dict(_genders(root / edition.tree / "SPEAKERS.txt"))
+    speakers = f"{edition.tree}/SPEAKERS.txt"
+    genders = genders_of(root, speakers) if (root / speakers).exists() else {}
     for transcript in sorted((root / tree).glob("*/*/[!.]*.trans.tsv")):
         speaker, chapter = transcript.parts[-3:-1]
         folder = f"{tree}/{speaker}/{chapter}"
-        snr = dict(_snr(transcript.with_name(f"{speaker}_{chapter}.book.tsv")))
+        snr = dict(_snr(root, f"{folder}/{speaker}_{chapter}.book.tsv"))
         for row in rows_of(root, f"{folder}/{transcript.name}", "\t", ("id", "text", "normalized_text")):
             id = row["id"]
             fields: dict[str, Any] = {"text": row["text"], "normalized_text": row["normalized_text"]}
@@ -89,19 +169,10 @@ def _read(root: Path, edition: Edition, tree: str, manifest: str) -> Iterator[Ut
             yield row.utterance(manifest, f"{folder}/{id}.wav", fields)
 
 
-def _genders(table: Path) -> Iterator[tuple[str, str]]:
-    """Yield (reader, gender) from lines `14   | F | train-clean-360  | 25.03 | Name`; nothing if there is no table."""
-    if table.exists():
-        for _, line in lines_of(table):
-            columns = [column.strip() for column in line.split("|")]
-            if len(columns) > 1 and not line.startswith(";"):
-                yield columns[0], columns[1]
-
-
-def _snr(book: Path) -> Iterator[tuple[str, float]]:
+def _snr(root: Path, book: str) -> Iterator[tuple[str, float]]:
     """Yield (id, signal-to-noise ratio) of sentences, from the last column of `book.tsv`; some sentences lack it."""
-    if book.exists():
-        for _, line in lines_of(book):
+    if (root / book).exists():
+        for _, line in lines_of(root, book):
             with suppress(ValueError):
                 id, *_, snr = line.split("\t")
                 yield id, float(snr)

@@ -1,16 +1,22 @@
 """LJSpeech 1.1: one reader, 24 hours of audio books for TTS, 22.05 kHz WAV."""
 
-import hashlib
 import os
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from prepcli.commands.download.data_set import CorpusPart, Utterance, speaker_name
-from prepcli.commands.download.fetch import Archive
+from typing_extensions import Unpack
+
+from prepcli.commands.download.arguments import DataRoot, FetchArguments
+from prepcli.commands.download.data_set import Archive, CorpusPart, Utterance, speaker_name
 from prepcli.commands.download.tables import rows_of
 from prepcli.errors import UsageError, option
+from prepcli.interface.command import command
+from prepcli.interface.options import Option
+
+if TYPE_CHECKING:
+    from prepcli.commands.download.report import DownloadReport
 
 _TREE = "LJSpeech-1.1"
 _METADATA = f"{_TREE}/metadata.csv"
@@ -20,9 +26,40 @@ _LISTS = {part: f"filelists/ljs_audio_text_{part}_filelist.txt" for part in ("tr
 _SUBSETS = {size: f"filelists/ljs_audio_text_train_subset_{size}_filelist.txt" for size in (300, 625, 1250, 2500)}
 
 
-def data_set(val_size: int, test_size: int, split_seed: int) -> CorpusPart:
-    """The whole corpus in three parts: train, val and test. The recordings are used unchanged."""
-    return CorpusPart(
+@command("download ljspeech")
+def download_ljspeech(
+    data_root: DataRoot,
+    *,
+    val_size: Annotated[int, Option("Number of utterances in the validation part.", minimum=0)] = 100,
+    test_size: Annotated[int, Option("Number of utterances in the test part.", minimum=0)] = 500,
+    split_seed: Annotated[int, Option("Seed of the split; a seed gives the same split on every machine.")] = 0,
+    **more: Unpack[FetchArguments],
+) -> "DownloadReport":
+    """Fetch LJSpeech 1.1 and make NeMo manifests of it, and the file lists of Tacotron 2 and WaveGlow.
+
+    Writes D/LJSpeech-1.1/{train,val,test}_manifest.json with text and normalized_text, and
+    D/filelists/ljs_audio_text_{train,val,test}_filelist.txt with lines path|normalised text, paths relative
+    to D. The recordings stay unchanged.
+
+    Run the same command again to continue.
+
+    Example: prepcli download ljspeech --data-root data/
+
+    Returns:
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
+
+    Raises:
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
+
+    Examples:
+        >>> import prepcli
+        >>> report = prepcli.download_ljspeech("data", val_size=1, test_size=1)
+        >>> report.outputs["val_manifest"]
+        '/.../data/LJSpeech-1.1/val_manifest.json'
+    """
+    from prepcli.commands.download.job import make_manifests
+
+    part = CorpusPart(
         corpus="ljspeech",
         name="ljspeech",
         archive=Archive(
@@ -40,6 +77,7 @@ def data_set(val_size: int, test_size: int, split_seed: int) -> CorpusPart:
         derived=(*_LISTS.values(), *_SUBSETS.values()),
         settings={"val_size": val_size, "test_size": test_size, "split_seed": split_seed},
     )
+    return make_manifests([part])
 
 
 def _manifest(part: str) -> str:
@@ -69,6 +107,8 @@ def _read(root: Path, sizes: dict[str, int], seed: int) -> Iterator[Utterance]:
 
 def _place(id: str, seed: int) -> bytes:
     """The sort key that shuffles ids: a hash of the seed and the id, so the order is the same on every machine."""
+    import hashlib
+
     return hashlib.sha256(f"{seed}:{id}".encode()).digest()
 
 

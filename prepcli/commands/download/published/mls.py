@@ -1,16 +1,23 @@
 """Multilingual LibriSpeech (openslr.org/94): audio books in eight languages, FLAC or Opus, 16 kHz."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import chain, repeat
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from msgspec import structs
+from typing_extensions import Unpack
 
-from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of, speaker_name
-from prepcli.commands.download.fetch import Archive
-from prepcli.commands.download.tables import rows_of
+from prepcli.commands.download.arguments import DataRoot, FetchArguments
+from prepcli.commands.download.data_set import Archive, CorpusPart, Utterance, lines_of, speaker_name
+from prepcli.commands.download.tables import genders_of, rows_of
 from prepcli.errors import RejectReason
+from prepcli.interface.command import command
+from prepcli.interface.options import Option
+
+if TYPE_CHECKING:
+    from prepcli.commands.download.report import DownloadReport
 
 _CODES = {
     "dutch": "nl",
@@ -26,11 +33,48 @@ _HANDLES = "train/limited_supervision/{}/handles.txt"
 _SMALL = {"train_9hr": ("9hr",), "train_1hr": tuple(f"1hr/{number}" for number in range(6))}
 
 
-def data_set(language: str, archive_format: str) -> CorpusPart:
-    """One language of the corpus, from the archive with `flac` or `opus`. The recordings are used unchanged."""
+@command("download mls")
+def download_mls(
+    data_root: DataRoot,
+    language: Annotated[
+        Literal["dutch", "english", "french", "german", "italian", "polish", "portuguese", "spanish"],
+        Option("The language."),
+    ],
+    *,
+    archive_format: Annotated[
+        Literal["opus", "flac"], Option("The archive with Opus, or that with FLAC, about four times as large.")
+    ] = "opus",
+    **more: Unpack[FetchArguments],
+) -> "DownloadReport":
+    """Fetch a language of Multilingual LibriSpeech and make NeMo manifests of it.
+
+    Writes D/mls_LANGUAGE_opus/{train,dev,test}.json, and the published small training parts train_9hr.json and
+    train_1hr.json (with the field subset: which ten minutes), with audio_filepath, duration, text, speaker, gender and
+    lang. The recordings stay unchanged. The header of an Opus file says 48 kHz; the audio is from 16 kHz.
+
+    The publisher gives no checksums: length, CRC and the end of the tar are checked; --checksums adds your own.
+
+    Run the same command again to continue.
+
+    Example: prepcli download mls --data-root data/ --language polish
+
+    Returns:
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
+
+    Raises:
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
+
+    Examples:
+        >>> import prepcli
+        >>> report = prepcli.download_mls("data", "polish")
+        >>> report.outputs["train_9hr"]
+        '/.../data/mls_polish_opus/train_9hr.json'
+    """
+    from prepcli.commands.download.job import make_manifests
+
     tree = f"mls_{language}{'_opus' if archive_format == 'opus' else ''}"
     archive = f"{tree}.tar.gz"
-    return CorpusPart(
+    part = CorpusPart(
         corpus="mls",
         name=f"{language}_{archive_format}",
         archive=Archive(archive, (f"https://dl.fbaipublicfiles.com/mls/{archive}",)),  # the address on openslr.org/94
@@ -40,6 +84,7 @@ def data_set(language: str, archive_format: str) -> CorpusPart:
         recordings=tuple(f"{tree}/{part}/audio/**/*.{archive_format}" for part in ("train", "dev", "test")),
         settings={"language": language, "archive_format": archive_format},
     )
+    return make_manifests([part])
 
 
 def _read(root: Path, tree: str, code: str, suffix: str) -> Iterator[Utterance]:
@@ -48,19 +93,19 @@ def _read(root: Path, tree: str, code: str, suffix: str) -> Iterator[Utterance]:
     After train come its small parts (`train_9hr`, `train_1hr`), which are published as lists of ids of utterances in
     train.
     """
-    genders = dict(_genders(root / tree / "metainfo.txt"))
+    genders = genders_of(root, f"{tree}/metainfo.txt")
     listed = [
-        (part, subset, number, id)
+        (part, subset, where, id)
         for part, subsets in _SMALL.items()
         for subset in subsets
-        for number, id in lines_of(root / tree / _HANDLES.format(subset))
+        for where, id in lines_of(root, f"{tree}/{_HANDLES.format(subset)}")
     ]
     wanted = {id for *_, id in listed}
     kept: dict[str, Utterance] = {}
     for part in ("train", "dev", "test"):
         folder = f"{tree}/{part}"
         rows = rows_of(root, f"{folder}/transcripts.txt", "\t", ("id", "text"))
-        segments = chain(lines_of(root / folder / "segments.txt"), repeat((0, "")))
+        segments = chain(lines_of(root, f"{folder}/segments.txt"), repeat(("", "")))
         for row, (_, segment) in zip(rows, segments, strict=False):
             id = row["id"]
             speaker, book, *_ = (*id.split("_"), "")
@@ -77,13 +122,13 @@ def _read(root: Path, tree: str, code: str, suffix: str) -> Iterator[Utterance]:
 
 
 def _small_parts(
-    tree: str, listed: list[tuple[str, str, int, str]], known: dict[str, Utterance]
+    tree: str, listed: list[tuple[str, str, str, str]], known: dict[str, Utterance]
 ) -> Iterator[Utterance]:
-    for part, subset, number, id in listed:
-        manifest, where = f"{tree}/{part}.json", f"{tree}/{_HANDLES.format(subset)}:{number}"
+    for part, subset, where, id in listed:
+        manifest = f"{tree}/{part}.json"
         if id in known:
             fields = {**known[id].fields, "subset": subset}
-            yield structs.replace(known[id], manifest=manifest, where=where, fields=fields)
+            yield replace(known[id], manifest=manifest, where=where, fields=fields)
         else:
             detail = f"{id} is not in train/transcripts.txt"
             reason = RejectReason.MISSING_FIELD
@@ -100,11 +145,3 @@ def _seconds(segment: str, id: str) -> float | None:
         return float(end) - float(begin) if other == id else None
     except ValueError:
         return None
-
-
-def _genders(table: Path) -> Iterator[tuple[str, str]]:
-    """Yield (speaker, gender) from lines `12348 | F | train | 10.5 | …` below a line of titles."""
-    for number, line in lines_of(table):
-        speaker, gender, *_ = (*(column.strip() for column in line.split("|")), "")
-        if number > 1:
-            yield speaker, gender

@@ -3,20 +3,58 @@
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of, speaker_name
-from prepcli.commands.download.fetch import Archive
+from typing_extensions import Unpack
+
+from prepcli.commands.download.arguments import DataRoot, FetchArguments
+from prepcli.commands.download.data_set import Archive, CorpusPart, Utterance, lines_of, speaker_name
 from prepcli.errors import RejectReason
+from prepcli.interface.command import command
+from prepcli.interface.options import Option
+
+if TYPE_CHECKING:
+    from prepcli.commands.download.report import DownloadReport
 
 _TOP = "VCTK-Corpus-0.92"
 _AUDIO = "wav48_silence_trimmed"
 
 
-def data_set(mic: str) -> CorpusPart:
-    """The whole corpus with the recordings of `mic1`, `mic2` or `both`, which are used unchanged."""
+@command("download vctk")
+def download_vctk(
+    data_root: DataRoot,
+    *,
+    mic: Annotated[Literal["mic1", "mic2", "both"], Option("The microphone; each has a manifest.")] = "mic2",
+    **more: Unpack[FetchArguments],
+) -> "DownloadReport":
+    """Fetch VCTK 0.92 and make NeMo manifests of it.
+
+    Writes D/VCTK-Corpus-0.92/mic2.json (or mic1.json, or both), with audio_filepath, duration, text, speaker and, if
+    they are published, age, gender, accent and region. The recordings (48 kHz FLAC) stay unchanged. All speakers read
+    some of the same sentences: a split must keep both speakers and texts apart.
+
+    Rejects are expected: speaker p315 has no texts, p280 no recordings of mic2, and p362 not all.
+
+    Run the same command again to continue.
+
+    Example: prepcli download vctk --data-root data/
+
+    Returns:
+        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
+
+    Raises:
+        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
+
+    Examples:
+        >>> import prepcli
+        >>> report = prepcli.download_vctk("data")
+        >>> report.outputs["mic2"]
+        '/.../data/VCTK-Corpus-0.92/mic2.json'
+    """
+    from prepcli.commands.download.job import make_manifests
+
     mics = ("mic1", "mic2") if mic == "both" else (mic,)
-    return CorpusPart(
+    part = CorpusPart(
         corpus="vctk",
         name="vctk",
         archive=Archive(
@@ -33,6 +71,7 @@ def data_set(mic: str) -> CorpusPart:
         recordings=tuple(f"{_AUDIO}/**/*_{one}.flac" for one in mics),
         settings={"mic": mic},
     )
+    return make_manifests([part])
 
 
 def _read(root: Path, mics: tuple[str, ...]) -> Iterator[Utterance]:
@@ -40,12 +79,12 @@ def _read(root: Path, mics: tuple[str, ...]) -> Iterator[Utterance]:
 
     The line of `txt/p225/p225_001.txt` is the text of `wav48_silence_trimmed/p225/p225_001_mic{1,2}.flac`.
     """
-    speakers = dict(_speakers(root / "speaker-info.txt"))
+    speakers = dict(_speakers(root))
     for mic in mics:
         manifest = f"{_TOP}/{mic}.json"
         for path in sorted((root / "txt").glob("*/[!.]*.txt")):
             speaker, id = path.parent.name, path.stem
-            lines = [line for _, line in lines_of(path)]
+            lines = [line for _, line in lines_of(root, f"txt/{speaker}/{path.name}")]
             fields = {"text": " ".join(lines), "speaker": speaker_name("en", "VCTK", speaker)}
             fields |= speakers.get(speaker, {})
             source, where = f"{_AUDIO}/{speaker}/{id}_{mic}.flac", f"txt/{speaker}/{path.name}:1"
@@ -55,15 +94,14 @@ def _read(root: Path, mics: tuple[str, ...]) -> Iterator[Utterance]:
             yield utterance
 
 
-def _speakers(table: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def _speakers(root: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each speaker's id and fields (age, gender, accent, region).
 
-    After the first line, each line is a speaker, such as `p225  23  F  English  Southern  England`. A line may have
-    fewer columns, and a remark in brackets at its end. Fields without a value are left out.
+    Each line is a speaker, such as `p225  23  F  English  Southern  England`; titles in the first line do no harm. A
+    line may have fewer columns, and a remark in brackets at its end. Fields without a value are left out.
     """
-    for number, line in lines_of(table):
-        if number > 1:
-            speaker, age, gender, accent, *region = (*line.partition("(")[0].split(), "", "", "", "")
-            about = {"age": int(age) if age.isdigit() else age, "gender": gender, "accent": accent}
-            about["region"] = " ".join(region).strip()
-            yield speaker, {name: value for name, value in about.items() if value != ""}
+    for _, line in lines_of(root, "speaker-info.txt"):
+        speaker, age, gender, accent, *region = (*line.partition("(")[0].split(), "", "", "", "")
+        about = {"age": int(age) if age.isdigit() else age, "gender": gender, "accent": accent}
+        about["region"] = " ".join(region).strip()
+        yield speaker, {name: value for name, value in about.items() if value != ""}

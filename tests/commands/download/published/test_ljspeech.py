@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-from prepcli.commands.download.published.ljspeech import data_set as ljspeech_set
 from tests.commands.download import miniatures
-from tests.commands.download.conftest import Serve
+from tests.commands.download.conftest import PartsOf, Serve
 from tests.conftest import read_lines, tree
 from tests.support.running import Outcome, prepcli
 
@@ -34,14 +33,15 @@ def test_ljspeech(serve: Serve, checksums: Path, tmp_path: Path) -> None:
             assert text == record["normalized_text"]
 
 
-def test_subsets_of_ljspeech() -> None:
+def test_subsets_of_ljspeech(parts_of: PartsOf) -> None:
     """The published lists have subsets of the train part; the miniature is too small for them."""
     names = [f"LJ001-{number:04d}" for number in range(1000)]
     fields = {"normalized_text": "a text"}
     records = [("train_manifest.json", {"audio_filepath": f"wavs/{name}.wav"} | fields) for name in names]
     found = []
     for seed in (0, 1):
-        derive = ljspeech_set(100, 500, seed).derive
+        (part,) = parts_of("download_ljspeech", split_seed=seed)
+        derive = part.derive
         assert derive is not None
         lists = {name: list(lines) for name, lines in derive(iter(records))}
         subsets = {name: lines for name, lines in lists.items() if "subset" in name}
