@@ -29,7 +29,6 @@ from tests.support.shar_sets import Members, read_cuts, rewrite_tar, with_contex
 CONSISTENT = "the set is as if another text or other audio had been its input"
 NO_COUNT = "nothing in the set says how many files it has"
 NO_DURATION = "nothing in the set says how long the audio of a text is"
-HEADER = "tarfile takes a header that is damaged for the end of the tar"
 
 TARRED, MANIFEST, WHOLE = "audio_1.tar", "sharded_manifests/manifest_1.json", "tarred_audio_manifest.json"
 CUTS, TARGET, CONTEXT = (
@@ -244,7 +243,7 @@ DAMAGES = [
         Damage("tarred", *row)
         for row in (
             ("a bit of audio", TARRED, partial(flip_in_member, 1, False), TARRED),
-            ("a bit of a header", TARRED, partial(flip_in_member, 1, True), "audio_1.tar|u6.flac is not"),
+            ("a bit of a header", TARRED, partial(flip_in_member, 1, True), TARRED),
             ("half of a tar", TARRED, cut_member, TARRED),
             ("the end of a tar", TARRED, cut_end, TARRED),
             ("a missing member", TARRED, remove(2, 1), "is not in the tar"),
@@ -282,7 +281,7 @@ DAMAGES = [
         Damage("wenet", *row)
         for row in (
             ("a bit of audio", WENET, partial(flip_in_member, 3, False), WENET),
-            ("a bit of a header", WENET, partial(flip_in_member, 2, True), WENET, HEADER),
+            ("a bit of a header", WENET, partial(flip_in_member, 2, True), WENET),
             ("half of a tar", WENET, cut_member, WENET),
             ("a missing text", WENET, remove(2, 1), WENET),
             ("missing audio", WENET, remove(3, 1), WENET),
@@ -314,7 +313,7 @@ DAMAGES = [
 
 def test_the_table_has_44_damages() -> None:
     assert len({(damage.kind, damage.name) for damage in DAMAGES}) == len(DAMAGES) == 44
-    assert sum(bool(damage.hidden) for damage in DAMAGES) == 7
+    assert sum(bool(damage.hidden) for damage in DAMAGES) == 6
 
 
 @pytest.mark.parametrize("kind", ["tarred", "shar", "wenet", "parquet"])
