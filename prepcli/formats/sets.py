@@ -19,7 +19,7 @@ from prepcli.formats.names import absolute_folder, brace_text
 from prepcli.formats.omnilingual import CORPUS
 from prepcli.formats.parquet import DATA_FILE
 from prepcli.formats.qwen3_tts import LINES_FILE
-from prepcli.formats.shar import AUDIO_FILE, CUTS_FILE, TARGET
+from prepcli.formats.shar import AUDIO_FILE, AUDIO_NAME, CUTS_FILE, CUTS_NAME, TARGET, shard_text
 from prepcli.formats.tarred import (
     BUCKET,
     SHARD_MANIFEST_FILE,
@@ -82,6 +82,10 @@ class StoredSet(ABC):
     def record_files(self) -> tuple[str, ...]:
         """The paths of manifests, cuts or Parquet files with the records, in NeMo's order; empty for other kinds."""
         return ()
+
+    def is_checked(self, published: Collection[str]) -> bool:
+        """Whether `verify` checks the set; `published`: names of files below the folder that runs have published."""
+        return True
 
 
 class TarredSet(StoredSet):
@@ -200,6 +204,10 @@ class SharSet(StoredSet):
             return cls(folder, listed)
         return cls(folder, listed, is_flat=True) if any(map(CUTS_FILE.match, listed.files)) else None
 
+    def is_checked(self, published: Collection[str]) -> bool:
+        """Only a set with folders: flat ones are parts of others, such as the cuts of text contexts."""
+        return not self.is_flat
+
     @cached_property
     def shards(self) -> Shards:
         """The file of cuts of each shard."""
@@ -229,6 +237,19 @@ class SharSet(StoredSet):
         if self.is_flat:
             return {name: tars for name, tars in self._flat.items() if name.endswith("_codes")}
         return codes_below(self.folder, self.listed)
+
+    def gaps(self) -> list[str]:
+        """The problems with numbers of shards: every field must have the shards 0 to N - 1."""
+        fields = {"cuts": self.shards, **self.audio}
+        count = 1 + max(max(found, default=-1) for found in fields.values())
+        problems = []
+        for name, found in fields.items():
+            file = CUTS_NAME if name == "cuts" else AUDIO_NAME.format(name, "{}")
+            if missing := [file.format(shard_text(number)) for number in range(count) if number not in found]:
+                problems.append(
+                    f"{', '.join(missing)}: missing; the shards of every field must be numbered 0 to {count - 1}"
+                )
+        return problems + gaps_of_codes(self.codes, self.shards)
 
     @cached_property
     def _flat(self) -> dict[str, Shards]:
@@ -295,10 +316,24 @@ class CodesSet(StoredSet):
         own = {name: numbered(self.folder / name, CODES_FILE) for name in self.listed.folders if _is_codes_field(name)}
         return {name: tars for name, tars in own.items() if tars} | codes_below(self.folder, self.listed)
 
+    def gaps(self, cuts: Shards) -> list[str]:
+        """A problem for each number of a shard that only a field, or only the `cuts` of the Shar set, have."""
+        return gaps_of_codes(self.fields, cuts)
+
     def files(self) -> Iterator[AnyPath]:
         """The tars of all fields."""
         for tars in self.fields.values():
             yield from tars.values()
+
+
+def gaps_of_codes(fields: Mapping[str, Shards], cuts: Shards) -> list[str]:
+    """A problem for each number of a shard that only a field of codes, or only the cuts, have."""
+    problems = []
+    for name, tars in fields.items():
+        for number in sorted(set(cuts) ^ set(tars)):
+            which = "missing" if number in cuts else "there are no such cuts"
+            problems.append(f"{name}/codes.{shard_text(number)}.tar: {which}")
+    return problems
 
 
 def codes_below(folder: AnyPath, listed: Listing) -> dict[str, Shards]:
@@ -386,6 +421,10 @@ class ParquetSet(StoredSet):
         """The set in a folder with Parquet files, or in which a run has `published` some; else None."""
         there = [name for name in listed.files if name.endswith(".parquet")]
         return cls(folder, Listing(there, [])) if there or any(map(DATA_FILE.match, published)) else None
+
+    def is_checked(self, published: Collection[str]) -> bool:
+        """Only files that prepcli wrote; those of others are read as containers."""
+        return bool(self.shards or published)
 
     @cached_property
     def shards(self) -> Shards:
