@@ -13,8 +13,8 @@ from prepcli.commands.inspect.tally import COUNTS, NUMBERS, Share, Tally, column
 from prepcli.commands.inspect.tars import look_at_codes, look_at_tars
 from prepcli.errors import UsageError
 from prepcli.formats.names import path_in
-from prepcli.formats.sets import SharSet, TarredSet
-from prepcli.formats.tarred import TAR_NAME, metadata_name, read_metadata
+from prepcli.formats.shar_set import SharSet
+from prepcli.formats.tarred import TAR_NAME, TarredSet, metadata_name, read_metadata
 from prepcli.interface.reports import percentiles
 from prepcli.jobs.records import base_directories
 from prepcli.manifest.datasets import DataSet, Mix

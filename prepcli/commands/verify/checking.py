@@ -35,7 +35,9 @@ from prepcli.engine.state.workspace import read_document
 from prepcli.errors import UsageError, option
 from prepcli.formats.folders import advice_on_audio, irregular_files
 from prepcli.formats.indexes import INDEX_SUFFIX, index_names
-from prepcli.formats.sets import WHOLE_MANIFEST, StoredSet, TarredSet, sets_in
+from prepcli.formats.sets import sets_in
+from prepcli.formats.stored_set import StoredSet
+from prepcli.formats.tarred import WHOLE_MANIFEST, TarredSet
 from prepcli.interface.printing import printable_command
 from prepcli.jobs.inputs.data import containers_at
 from prepcli.processes.pools import map_in_order

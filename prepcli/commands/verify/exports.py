@@ -4,7 +4,7 @@ from typing import Any
 
 from prepcli.commands.verify import mels, omnilingual, omnivoice, parquet, qwen3_tts, wenet
 from prepcli.commands.verify.shards import Verification, repeated
-from prepcli.formats.sets import StoredSet
+from prepcli.formats.stored_set import StoredSet
 
 _RULES: dict[str, Any] = {
     "wenet": wenet,

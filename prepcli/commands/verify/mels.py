@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 from prepcli.commands.verify.shards import Hashed, ShardReport
 from prepcli.engine.publishing.hashes import ContentHash
 from prepcli.errors import UsageError
-from prepcli.formats.mels import MEL, SEPARATOR
-from prepcli.formats.sets import MelSet
+from prepcli.formats.mels import MEL, SEPARATOR, MelSet
 from prepcli.interface.printing import first_line
 from prepcli.storage.paths import AnyPath
 

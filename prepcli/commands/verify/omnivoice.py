@@ -8,8 +8,7 @@ import numpy as np
 from prepcli.commands.verify.shards import Hashed, ShardReport
 from prepcli.engine.publishing.hashes import ContentHash
 from prepcli.formats.npy import read_npy
-from prepcli.formats.omnivoice import LIST_NAME, NUM_CODEBOOKS, ShardLine, read_list
-from prepcli.formats.sets import OmnivoiceSet
+from prepcli.formats.omnivoice import LIST_NAME, NUM_CODEBOOKS, OmnivoiceSet, ShardLine, read_list
 from prepcli.formats.tar import read_members
 
 

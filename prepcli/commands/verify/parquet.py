@@ -8,8 +8,8 @@ from prepcli.audio.limits import SAME_SECONDS
 from prepcli.commands.verify.shards import CheckedFile, Hashed, ShardReport, check_audio
 from prepcli.engine.publishing.hashes import hash_of
 from prepcli.errors import RecordRejected
-from prepcli.formats.parquet import check_installed, file_name, python_values, seconds_in
-from prepcli.formats.sets import OmnilingualSet, ParquetSet
+from prepcli.formats.omnilingual import OmnilingualSet
+from prepcli.formats.parquet import ParquetSet, check_installed, file_name, python_values, seconds_in
 from prepcli.gate import FIELD_TYPES, checked_fields
 from prepcli.interface.printing import first_line
 from prepcli.storage.paths import AnyPath, relative

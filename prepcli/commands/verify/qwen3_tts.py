@@ -10,7 +10,7 @@ from prepcli.audio.probe import probe
 from prepcli.commands.verify.shards import Hashed, ShardReport
 from prepcli.errors import RecordRejected
 from prepcli.formats import qwen3_tts
-from prepcli.formats.sets import QwenSet
+from prepcli.formats.qwen3_tts import QwenSet
 from prepcli.manifest.scan import Range, lines_of, ranges_of
 
 

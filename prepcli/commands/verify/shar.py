@@ -27,8 +27,8 @@ from prepcli.formats.indexes import MIRROR
 from prepcli.formats.lenient_json import decode_json
 from prepcli.formats.npy import read_npy
 from prepcli.formats.pairs import Pair, read_pairs
-from prepcli.formats.sets import CodesSet, SharSet
 from prepcli.formats.shar import TARGET, TEXT_CONTEXT_CUTS, RecordingLine, shard_text
+from prepcli.formats.shar_set import CodesSet, SharSet
 from prepcli.gate import fit
 from prepcli.jobs.inputs.supervisions import SourceCut, SupervisionReader
 from prepcli.manifest.shar_cuts import cuts_digest, decode_cuts

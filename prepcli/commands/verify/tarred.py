@@ -19,13 +19,13 @@ from prepcli.engine.publishing.hashes import ContentHash
 from prepcli.engine.state.work_folder import undone_versions
 from prepcli.errors import RecordRejected, UsageError, option
 from prepcli.formats.folders import numbered
-from prepcli.formats.sets import TarredSet
 from prepcli.formats.tar import open_regular, read_members
 from prepcli.formats.tarred import (
     SHARD_MANIFEST_FILE,
     SHARD_MANIFEST_FOLDER,
     SHARD_MANIFEST_NAME,
     TAR_NAME,
+    TarredSet,
     member_of_line,
     metadata_name,
     read_metadata,

@@ -9,9 +9,8 @@ from prepcli.audio.probe import probe
 from prepcli.commands.verify.shards import CheckedFile, Hashed, ShardReport, check_audio
 from prepcli.errors import RecordRejected
 from prepcli.formats.audio_names import WENET_FORMATS
-from prepcli.formats.sets import WenetSet
 from prepcli.formats.tar import read_members
-from prepcli.formats.wenet import LIST_NAME, RAW_LIST_NAME, is_dropped, num_tokens, read_shard_list, shards_in
+from prepcli.formats.wenet import LIST_NAME, RAW_LIST_NAME, WenetSet, is_dropped, num_tokens, read_shard_list, shards_in
 from prepcli.manifest.scan import Range, lines_of, ranges_of
 
 
