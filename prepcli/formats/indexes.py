@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from prepcli.engine.state.store_output import OutputFiles
 from prepcli.formats.names import INDEX_SUFFIX as INDEX_SUFFIX
+from prepcli.formats.names import MIRROR as MIRROR
 from prepcli.formats.names import absolute_folder
 from prepcli.formats.tar import MAX_PLAIN_NAME, Sink, TarWriter
 from prepcli.formats.tar_walk import TarWalk, walk_tar
@@ -29,11 +30,6 @@ Offsets = NDArray[np.uint64]
 IndexKind = Literal["jsonl", "nemo_tar", "shar_tar"]
 """Kinds of data files. A record is a line (`jsonl`), some successive members with one stem (`nemo_tar`), or a pair of
 data and manifest (`shar_tar`).
-"""
-
-MIRROR = "index"
-"""The name of the mirror in the folder of a Shar set. The indexes are not next to the shards, because lhotse 1.33 and
-NeMo 3.0 would take an index there for the file of a field.
 """
 
 _OFFSET = np.dtype("<u8")

@@ -14,6 +14,10 @@ from prepcli.storage.paths import AnyPath
 
 INDEX_SUFFIX = ".idx"
 """The name of an index is the name of its data file followed by this suffix (`prepcli.formats.indexes`)."""
+MIRROR = "index"
+"""The name of the mirror in the folder of a Shar set. The indexes are not next to the shards, because lhotse 1.33 and
+NeMo 3.0 would take an index there for the file of a field.
+"""
 MAX_STEM_BYTES = 180
 """Maximum bytes of a member's stem; a name with a suffix and an extension stays below the 255 bytes of file systems."""
 

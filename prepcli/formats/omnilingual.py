@@ -5,8 +5,12 @@ because the reader takes all other files below the folder for Parquet.
 """
 
 import re
-from collections.abc import Mapping
-from functools import lru_cache
+from collections.abc import Collection, Mapping
+from functools import cached_property, lru_cache
+
+from prepcli.formats.folders import Listing, listing
+from prepcli.formats.stored_set import Shards, StoredSet
+from prepcli.storage.paths import AnyPath
 
 RATE = 16_000
 """The sampling rate of all audio, in Hz."""
@@ -79,3 +83,28 @@ def summary(samples: Mapping[tuple[str, str], float]) -> str:
     """
     rows = [f"{corpus}\t{language}\t{count / RATE / 3600!r}" for (corpus, language), count in sorted(samples.items())]
     return "".join(f"{row}\n" for row in ("corpus\tlanguage\thours", *rows))
+
+
+class OmnilingualSet(StoredSet):
+    """Parquet files for omnilingual-asr, in folders by corpus, split and language."""
+
+    kind = "omnilingual"
+
+    @classmethod
+    def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str]) -> "OmnilingualSet | None":
+        """The set in a folder with folders `corpus=...`, or in which a run has `published` some; else None."""
+        found = any(name.startswith(CORPUS) for name in (*listed.folders, *published))
+        return cls(folder, listed) if found else None
+
+    def title(self, *, is_file: bool = False) -> str:
+        """The same words for all."""
+        return "Parquet for omnilingual-asr"
+
+    @cached_property
+    def shards(self) -> Shards:
+        """All Parquet files, numbered from 0 in the order of their paths."""
+        folders = [self.folder / name for name in self.listed.folders if name.startswith(CORPUS)]
+        for _ in range(2):  # splits and languages
+            folders = [folder / name for folder in folders for name in listing(folder).folders]
+        files = [folder / name for folder in folders for name in listing(folder).files]
+        return dict(enumerate(path for path in files if path.name.endswith(".parquet")))

@@ -5,10 +5,14 @@ its labels are those with the same `id`. A line of the list has four values, sep
 """
 
 import re
+from collections.abc import Collection, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
 from prepcli.errors import UsageError
+from prepcli.formats.folders import Listing, numbered
+from prepcli.formats.stored_set import Shards, StoredSet
 from prepcli.storage.paths import AnyPath
 
 CODES_NAME = "audios/shard-{:06d}.tar"
@@ -59,3 +63,32 @@ def read_list(path: AnyPath) -> list[ShardLine]:
         except ValueError:
             raise ValueError(f"line {number} must be the paths of a tar and its labels, a count and seconds") from None
     return found
+
+
+class OmnivoiceSet(StoredSet):
+    """Tars with codes and their labels for OmniVoice; `list` is the file that its reader opens."""
+
+    kind = "omnivoice"
+
+    def __init__(self, list: AnyPath) -> None:
+        super().__init__(list.parent, Listing([list.name], []))
+        self.list = list
+
+    @classmethod
+    def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str]) -> "OmnivoiceSet | None":
+        """The set in a folder with `data.lst`, or in which a run has `published` it; else None."""
+        return cls(folder / LIST_NAME) if LIST_NAME in (*listed.files, *published) else None
+
+    def title(self, *, is_file: bool = False) -> str:
+        """The number of tars."""
+        return f"{len(self.shards):,} tars with codes for OmniVoice"
+
+    @cached_property
+    def shards(self) -> Shards:
+        """The tars in the folder `audios`, by number."""
+        return numbered(self.folder / "audios", CODES_FILE)
+
+    def files(self) -> Iterator[AnyPath]:
+        """The file `list`, the tars, and for each tar its file of labels."""
+        yield from (self.list, *self.shards.values())
+        yield from (self.folder / LABELS_NAME.format(number) for number in self.shards)

@@ -9,18 +9,22 @@ import importlib.util
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.errors import UsageError
+from prepcli.formats.folders import Listing, numbered
 from prepcli.formats.omnilingual import AUDIO, SIZE, TEXT
+from prepcli.formats.stored_set import Shards, StoredSet
 from prepcli.formats.tar import Sink
-from prepcli.storage.paths import NUMBER
+from prepcli.formats.training_config import parquet_entry
+from prepcli.storage.paths import NUMBER, AnyPath, path_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -316,3 +320,41 @@ def _validity(values: Sequence[Any]) -> "pyarrow.Buffer | None":
 
 def _encoded(values: Sequence[str | None]) -> list[bytes | None]:
     return [None if value is None else value.encode("utf-8") for value in values]
+
+
+class ParquetSet(StoredSet):
+    """Parquet files with audio; `shards` are the files that prepcli wrote."""
+
+    kind = "parquet"
+    is_for_nemo = True
+
+    @classmethod
+    def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str]) -> "ParquetSet | None":
+        """The set in a folder with Parquet files, or in which a run has `published` some; else None."""
+        there = [name for name in listed.files if name.endswith(".parquet")]
+        return cls(folder, Listing(there, [])) if there or any(map(DATA_FILE.match, published)) else None
+
+    def title(self, *, is_file: bool = False) -> str:
+        """The words for one file, or for several."""
+        return "Parquet with audio" if len(self.listed.files) > 1 else "a Parquet file"
+
+    def is_checked(self, published: Collection[str]) -> bool:
+        """Only files that prepcli wrote; those of others are read as containers."""
+        return bool(self.shards or published)
+
+    @cached_property
+    def shards(self) -> Shards:
+        """The files with the names that `manifest-to-parquet` gives them, by number."""
+        return numbered(self.folder, DATA_FILE, self.listed.files)
+
+    def files(self) -> Iterator[AnyPath]:
+        """All Parquet files, sorted by name."""
+        yield from map(path_of, self.record_files())
+
+    def record_files(self) -> tuple[str, ...]:
+        """The paths of the Parquet files, which hold the records."""
+        return tuple(str(self.folder / name) for name in self.listed.files)
+
+    def entry(self) -> dict[str, Any]:
+        """The entry in an `input_cfg` for the set; its paths are absolute."""
+        return parquet_entry(self.files())

@@ -7,8 +7,7 @@ from prepcli.engine.commits import files_of, read_ledger
 from prepcli.engine.run.status import workspaces_of
 from prepcli.engine.state.work_folder import work_folder
 from prepcli.errors import UsageError, option
-from prepcli.formats.sets import TarredSet
-from prepcli.formats.tarred import METADATA_FILE
+from prepcli.formats.tarred import METADATA_FILE, TarredSet
 
 
 def refuse_file_of_set(flag: str, path: Path | None) -> None:

@@ -184,12 +184,3 @@ class RecordingLine(msgspec.Struct):
     sampling_rate: int
     num_samples: int
     duration: float
-
-
-class CutLine(msgspec.Struct):
-    """The fields that prepcli reads from a line of the cuts; the duration is in seconds."""
-
-    id: str
-    duration: float
-    recording: RecordingLine | None = None
-    supervisions: list[Any] = []

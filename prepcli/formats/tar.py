@@ -113,14 +113,20 @@ class _HashingReader:
     def __init__(self, file: IO[bytes], published: str | None) -> None:
         self._file = file
         self._hash = ContentHash(published)
+        self._last, self._start = b"", 0
         self.trailing_zeros = 0
 
     def read(self, size: int = -1) -> bytes:
         data = self._file.read(size)
+        self._last, self._start = data, self._start + len(self._last)
         self._hash.update(data)
         stripped = len(data.rstrip(b"\0"))
         self.trailing_zeros = len(data) - stripped + (self.trailing_zeros if not stripped else 0)
         return data
+
+    def is_zero_at(self, at: int) -> bool:
+        """Whether the block at byte `at` has only zero bytes, or is not among the bytes that were read last."""
+        return at < self._start or not self._last[at - self._start :][:BLOCK].strip(b"\0")
 
     def differs(self) -> bool:
         """Read the rest of the file; returns whether its hash is not the published one."""
@@ -169,6 +175,8 @@ def read_members(
                         content = tar.extractfile(member)
                         yield member, content.read() if content is not None else b""
                         count += 1
+                if not reader.is_zero_at(tar.offset):  # `tarfile` takes a damaged header for the end
+                    raise tarfile.ReadError(f"the header at byte {tar.offset:,} is damaged")
                 differs = reader.differs()
                 if reader.trailing_zeros < END_BYTES:
                     problems.append(f"{where}: cut off: the two zero blocks that end a tar are missing")

@@ -1,19 +1,23 @@
 """NeMo's tarred data set on disk: names, `metadata.yaml`, and reading an existing set."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from functools import cached_property
 from typing import Any
 
 import msgspec
 
-from prepcli.errors import UsageError
-from prepcli.formats.folders import listing, numbered
+from prepcli.engine.state.work_folder import is_changing
+from prepcli.errors import UsageError, option
+from prepcli.formats.folders import Listing, listing, numbered
 from prepcli.formats.names import INDEX_SUFFIX, brace_text
+from prepcli.formats.stored_set import Shards, StoredSet, pattern
+from prepcli.formats.training_config import tarred_entry
 from prepcli.formats.yaml_text import read_yaml
 from prepcli.interface.printing import first_line
-from prepcli.storage.paths import NUMBER, AnyPath
+from prepcli.storage.paths import NUMBER, AnyPath, StorePath, path_of
 
 # Plain decimals, so that `audio__OP_0..N_CL_.tar` expands to the names.
 TAR_NAME = "audio_{}.tar"
@@ -28,6 +32,7 @@ OUTPUT_PATTERNS = (
     "metadata.yaml",
     f"metadata_version_{NUMBER}.yaml",
 )
+WHOLE_MANIFEST = re.compile(r"tarred_audio_manifest(_version_\d+)?\.json$")
 TAR_FILE = re.compile(r"audio_(\d+)\.tar$")
 BUCKET = re.compile(r"bucket(\d+)")
 """The name of the folder of a static bucket; the group is its number."""
@@ -231,3 +236,137 @@ def metadata_yaml(
         "history": list(history),
     }
     return yaml.safe_dump(content, sort_keys=False, allow_unicode=True).encode("utf-8")
+
+
+class TarredSet(StoredSet):
+    """NeMo's tarred set at its newest version. With static buckets, each bucket is a tarred set too: one of `parts`."""
+
+    kind = "tarred"
+    index_kind = "nemo_tar"
+    is_for_nemo = True
+
+    @classmethod
+    def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str]) -> "TarredSet | None":
+        """The set with tars or manifests in the folder itself, or in its buckets; None if there are none."""
+        one = cls(folder, listed)
+        return one if one.sets else None
+
+    @cached_property
+    def parts(self) -> "dict[int, TarredSet]":
+        """The sets of static buckets (`bucket1` and so on) by number; a name such as `bucket1_backup` is left out."""
+        named = ((match, name) for name in self.listed.folders if (match := BUCKET.fullmatch(name)))
+        return dict(sorted((int(match[1]), TarredSet(self.folder / name)) for match, name in named))
+
+    @property
+    def sets(self) -> "list[TarredSet]":
+        """The set itself; but if its folder holds neither tars nor manifests, the sets in buckets with such files."""
+        return [part for part in self.parts.values() if not part.is_empty] if self.is_empty else [self]
+
+    def check_parts(self) -> None:
+        """Raise `UsageError` if a bucket is missing or empty, but a bucket with a higher number is there."""
+        found = {number for number, part in self.parts.items() if not part.is_empty}
+        if missing := sorted(set(range(1, max(found, default=0) + 1)) - found):
+            names = ", ".join(f"bucket{number}" for number in missing)
+            raise UsageError(f"{self.folder} holds bucket{max(found)}, but not {names}; bring back what is missing")
+
+    @property
+    def has_tars(self) -> bool:
+        """Whether the folder itself holds tars."""
+        return any(map(TAR_FILE.match, self.listed.files))
+
+    def title(self, *, is_file: bool = False) -> str:
+        """The number of buckets, if there are any with data besides tars of the set itself or in place of them."""
+        sets = [part for part in (self, *self.parts.values()) if not part.is_empty]
+        return "a tarred data set (NeMo)" + ("" if sets == [self] else f" in {len(sets)} buckets")
+
+    def check_indexable(self) -> None:
+        """Raise `UsageError` if the set lacks its tars or its manifests."""
+        if not self.record_files():
+            raise UsageError(f"{self.folder} holds tars without their manifests; bring these back, or name the tars")
+        self.check_tars()
+
+    def check_loadable(self) -> None:
+        """Raise `UsageError` if the set has no tars, or their numbers have gaps."""
+        self.check_tars()
+        if list(self.shards) != list(range(len(self.shards))):
+            raise UsageError(
+                f"{self.folder}: its tars are not numbered from audio_0.tar without gaps; prepcli verify {self.folder}"
+            )
+
+    def check_tars(self) -> None:
+        """Raise `UsageError` if the set has no tars: they are gone, or it was made with `--only-manifests`."""
+        if not self.shards:
+            raise UsageError(
+                f"{self.folder} holds manifests of a tarred set without its tars; bring them back, or make them: run "
+                f"its command with {option('--overwrite')}, without {option('--only-manifests')}"
+            )
+
+    @cached_property
+    def is_empty(self) -> bool:
+        """Whether the folder itself holds neither tars nor manifests."""
+        if self.has_tars or any(map(WHOLE_MANIFEST.match, self.listed.files)):
+            return False
+        return not any(map(SHARD_MANIFEST_FILE.match, listing(self.folder / SHARD_MANIFEST_FOLDER).files))
+
+    @cached_property
+    def version(self) -> int:
+        """The newest version of the set: 0, plus 1 for each addition of shards (which NeMo calls a concatenation)."""
+        return newest_version(self.folder, self.listed.files)
+
+    @cached_property
+    def shards(self) -> Shards:
+        """The tars of the newest version."""
+        return self._of_newest(numbered(self.folder, TAR_FILE, self.listed.files))
+
+    @cached_property
+    def manifests(self) -> Shards:
+        """The manifests of the shards of the newest version; empty if the set has none."""
+        return self._of_newest(numbered(self.folder / SHARD_MANIFEST_FOLDER, SHARD_MANIFEST_FILE))
+
+    @property
+    def whole(self) -> AnyPath:
+        """The path of the manifest of all shards of the newest version; the file may not exist."""
+        return self.folder / manifest_name(self.version)
+
+    def _of_newest(self, found: Shards) -> Shards:
+        """The files in `found`, without those of shards whose addition or removal has begun but has not ended.
+
+        For a set in an object store, all files in `found`.
+        """
+        if not found or isinstance(self.folder, StorePath) or not is_changing(self.folder):
+            return found
+        try:
+            config = read_metadata(self.folder / metadata_name(self.version)).get("dataset_config") or {}
+        except (UsageError, OSError):
+            return found
+        num_shards = config.get("num_shards") or len(found)
+        return {number: path for number, path in found.items() if number < num_shards}
+
+    def files(self) -> Iterator[AnyPath]:
+        """The tars and the manifests."""
+        yield from self.shards.values()
+        yield from map(path_of, self.record_files())
+
+    def record_files(self) -> tuple[str, ...]:
+        """The manifests of the shards, else the manifest of the whole set; manifests of buckets belong to `parts`."""
+        manifests = self.manifests.values() or ([self.whole] if self.whole.is_file() else [])
+        return tuple(map(str, manifests))
+
+    def entry(self) -> dict[str, Any]:
+        """The entry in an `input_cfg` for a set without buckets; its paths are absolute."""
+        manifests = self.manifests if len(self.manifests) >= len(self.shards) else {0: self.whole}
+        return tarred_entry(pattern(manifests), pattern(self.shards))
+
+
+def refusal_of_tarred(folder: AnyPath) -> str | None:
+    """The message that the audio of `folder` is in tars, with advice; None if the set has no tars.
+
+    `folder` may also be the folder `sharded_manifests` in the set.
+    """
+    one = TarredSet(folder.parent if folder.name == SHARD_MANIFEST_FOLDER else folder)
+    if not any(part.has_tars for part in (one, *one.parts.values())):
+        return None
+    return (
+        f"the audio of {one.folder} is in tars: to write a data set, give the folder itself; for other commands make a "
+        f"manifest that names it there: prepcli make-manifest {one.folder} OUT.json"
+    )

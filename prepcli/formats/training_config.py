@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from prepcli.formats.indexes import MIRROR
-from prepcli.formats.names import absolute_folder
+from prepcli.formats.names import MIRROR, absolute_folder
 from prepcli.storage.addresses import join
 from prepcli.storage.paths import AnyPath, path_of
 

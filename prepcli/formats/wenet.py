@@ -7,15 +7,17 @@ dot; the members of an utterance follow each other, text first; the reader recog
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlparse
 
 from prepcli.errors import UsageError
-from prepcli.formats.folders import listing
+from prepcli.formats.folders import Listing, listing
+from prepcli.formats.stored_set import StoredSet
 from prepcli.formats.tar import TarWriter
-from prepcli.storage.paths import AnyPath
+from prepcli.storage.paths import AnyPath, path_of
 
 SHARD_NAME = "{}_{:09d}.tar"
 SHARD_FILE = re.compile(r"(.+)_(\d{9})\.tar$")
@@ -135,3 +137,45 @@ def shards_in(folder: AnyPath) -> dict[str, list[int]]:
         if match := SHARD_FILE.match(name):
             found.setdefault(match[1], []).append(int(match[2]))
     return {prefix: sorted(numbers) for prefix, numbers in found.items()}
+
+
+class WenetSet(StoredSet):
+    """Shards for WeNet, or (`is_raw`) a data list; `list` is the file that WeNet's reader opens."""
+
+    kind = "wenet"
+
+    def __init__(self, list: AnyPath, *, is_raw: bool) -> None:
+        super().__init__(list.parent, Listing([list.name], []))
+        self.list = list
+        self.is_raw = is_raw
+
+    @classmethod
+    def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str]) -> "WenetSet | None":
+        """The set in a folder with `shards.list` or `data.list`, or that should have it (`published`); else None."""
+        names = (name for name in (LIST_NAME, RAW_LIST_NAME) if name in listed.files or name in published)
+        return next((cls(folder / name, is_raw=name == RAW_LIST_NAME) for name in names), None)
+
+    def title(self, *, is_file: bool = False) -> str:
+        """The `data_type` of WeNet, and the number of shards."""
+        if self.is_raw:
+            return "a data list for WeNet (data_type: raw)"
+        return f"{len(self.tars):,} shards for WeNet (data_type: shard)"
+
+    @property
+    def audio_tars(self) -> list[AnyPath]:
+        """The shards that are there."""
+        return [tar for tar in self.tars if tar.is_file()]
+
+    @cached_property
+    def tars(self) -> list[AnyPath]:
+        """The paths of the shards in the list, which start from the working folder, as for WeNet, or from the list's.
+
+        A shard that is at neither place is expected next to the list.
+        """
+        named = [] if self.is_raw else [path for path in read_shard_list(self.list) if path.name]
+        places = ((path_of(path), self.folder / str(path), self.folder / path.name) for path in named)
+        return [next((place for place in those if place.is_file()), those[-1]) for those in places]
+
+    def files(self) -> Iterator[AnyPath]:
+        """The list and the shards."""
+        yield from (self.list, *self.tars)

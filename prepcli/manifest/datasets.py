@@ -13,7 +13,8 @@ import msgspec
 from prepcli.engine.run.unfinished import refuse_unfinished
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.folders import advice_on_audio
-from prepcli.formats.sets import SharSet, TarredSet, sets_in
+from prepcli.formats.sets import sets_in
+from prepcli.formats.shar_set import SharSet
 from prepcli.manifest.fields import parse_fields
 from prepcli.manifest.loader_keys import LoaderKeys
 from prepcli.manifest.parts import ParquetColumns
@@ -112,8 +113,8 @@ def data_in_directory(directory: str) -> DataSet | Mix:
     # lhotse gives the files of a single shard no number, so they look like other files of cuts.
     for one in (*sets_in(top), SharSet(top, is_flat=True), SharSet(top)):
         if paths := one.record_files():
-            return DataSet(paths, isinstance(one, SharSet), parquet=ParquetColumns() if one.kind == "parquet" else None)
-        if isinstance(one, TarredSet) and one.parts:
+            return DataSet(paths, one.kind == "shar", parquet=ParquetColumns() if one.kind == "parquet" else None)
+        if one.parts:
             one.check_parts()
             return _mix([(data_in_directory(str(bucket.folder)), None) for bucket in one.parts.values()])
     raise UsageError(

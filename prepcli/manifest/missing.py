@@ -52,7 +52,7 @@ def explain_missing(
             f"{source} names its audio by addresses that cannot be read, such as {addresses[0]}, only local paths and "
             f"addresses with s3://, ais:// or hf://datasets/: download the audio, and correct the paths in {source}"
         )
-    from prepcli.formats.sets import refusal_of_tarred  # imported here, because it needs NumPy
+    from prepcli.formats.tarred import refusal_of_tarred  # few messages need it
 
     example, (base, path) = next(iter(tried.items()))
     if not is_absolute(path) and (refusal := refusal_of_tarred(path_of(base))) is not None:

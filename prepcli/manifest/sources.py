@@ -69,7 +69,7 @@ def check_file(path: str, what: str = "manifest") -> str:
         if stat.S_ISREG(os.stat(path).st_mode) and os.access(path, os.R_OK):
             return path
     if os.path.isdir(path):
-        from prepcli.formats.sets import refusal_of_tarred  # imported here, because it needs NumPy; not all commands do
+        from prepcli.formats.tarred import refusal_of_tarred  # few messages need it
 
         if what == "manifest" and (refusal := refusal_of_tarred(Path(path))) is not None:
             raise UsageError(refusal)

@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from prepcli.errors import UsageError
-from prepcli.formats.sets import TarredSet, open_set, pattern
+from prepcli.formats.sets import open_set
+from prepcli.formats.stored_set import pattern
+from prepcli.formats.tarred import TarredSet
 from tests.formats.test_sets import make
 
 

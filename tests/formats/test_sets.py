@@ -2,7 +2,12 @@ from pathlib import Path
 
 import pytest
 
-from prepcli.formats.sets import CodesSet, MelSet, ParquetSet, SharSet, TarredSet, WenetSet, open_set, sets_in
+from prepcli.formats.mels import MelSet
+from prepcli.formats.parquet import ParquetSet
+from prepcli.formats.sets import open_set, sets_in
+from prepcli.formats.shar_set import CodesSet, SharSet
+from prepcli.formats.tarred import TarredSet
+from prepcli.formats.wenet import WenetSet
 from prepcli.storage.paths import relative
 
 TARRED = ("audio_0.tar", "audio_1.tar", "sharded_manifests/manifest_0.json", "sharded_manifests/manifest_1.json")
@@ -85,14 +90,6 @@ def test_files_are_those_of_the_entry(tmp_path: Path) -> None:
     (tmp_path / TARRED[3]).unlink()  # then the manifest of the whole set is the one that fits
     one = TarredSet(tmp_path)
     assert one.entry()["manifest_filepath"] == f"{tmp_path}/tarred_audio_manifest.json"
-
-
-def test_the_entry_of_a_shar_set(tmp_path: Path) -> None:
-    one = SharSet(make(tmp_path, *SHAR, "context_audio/recording.000000.tar"))
-    fields = one.entry()["shar_path"]
-    assert list(fields) == ["cuts", "target_audio", "context_audio", "target_codes"]
-    assert fields["target_codes"] == f"{tmp_path}/{SHAR[2]}"
-    assert len(list(one.files())) == 4
 
 
 def test_tars_of_an_addition_that_is_not_complete(tmp_path: Path) -> None:

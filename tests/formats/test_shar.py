@@ -10,7 +10,6 @@ from prepcli.formats.lenient_json import decode_json
 from prepcli.formats.names import brace_text
 from prepcli.formats.shar import (
     Cut,
-    CutLine,
     CutWriter,
     Recording,
     Supervision,
@@ -19,6 +18,7 @@ from prepcli.formats.shar import (
     segment_id,
     shard_text,
 )
+from prepcli.jobs.inputs.supervisions import SourceCut
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_cuts_are_gzip_without_a_time_stamp() -> None:
 @pytest.mark.parametrize("before", ["", '"start": NaN, '])
 def test_a_line_that_is_nested_too_deeply_is_not_json(before: str) -> None:
     """Found by fuzzing; NaN takes it to Python's own parser."""
-    assert decode_json(f'{{{before}"id": "c", "duration": 1.0, "x": []}}'.encode(), CutLine).id == "c"
+    assert decode_json(f'{{{before}"id": "c", "duration": 1.0, "x": []}}'.encode(), SourceCut).id == "c"
     line = f'{{{before}"id": "c", "duration": 1.0, "x": {"[" * 100_000}{"]" * 100_000}}}'
     with pytest.raises(ValueError, match="nested too deeply"):
-        decode_json(line.encode(), CutLine)
+        decode_json(line.encode(), SourceCut)

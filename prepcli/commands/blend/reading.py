@@ -18,7 +18,8 @@ from prepcli.engine.state.workspace import Workspace, read_document, workspace_o
 from prepcli.errors import RecordRejected, UsageError, option
 from prepcli.formats.folders import advice_on_audio
 from prepcli.formats.names import check_loadable, path_in
-from prepcli.formats.sets import ParquetSet, SharSet, TarredSet, open_set
+from prepcli.formats.sets import open_set
+from prepcli.formats.stored_set import StoredSet
 from prepcli.formats.tarred import MARKS_FILE
 from prepcli.interface.calls import tell
 from prepcli.manifest.datasets import DataSet, EntrySettings, Mix, parse_paths
@@ -126,21 +127,20 @@ def read_set(name: str, path: str, num_workers: int, keep: Sequence[str] = ()) -
         return group
     reports = finished_reports(here)  # first, because tars of an unfinished run may be missing
     if here.is_dir():
-        one = open_set(here)
-        if isinstance(one, TarredSet) and not one.has_tars and one.parts:
-            one.check_parts()
+        stored = open_set(here)
+        if stored is not None and stored.parts and not stored.shards:
+            stored.check_parts()
             check_loadable(here)
             group = Node(name, {"type": "group"})
-            sets = [Node(bucket.folder.name, _entry(bucket), is_tarred=True) for bucket in one.parts.values()]
+            sets = [Node(bucket.folder.name, _entry(bucket), is_tarred=True) for bucket in stored.parts.values()]
             group.children = [_measured(node, num_workers, keep) for node in sets]
             return group
-        are_only_cuts = isinstance(one, SharSet) and one.is_flat and not one.audio
-        if are_only_cuts or not isinstance(one, TarredSet | SharSet | ParquetSet):
+        if stored is None or not stored.is_for_nemo:
             advice = advice_on_audio(here) or "; to mix sets for WeNet, write OUT.list"
             raise UsageError(
                 f"{path} holds neither a tarred set (audio_0.tar, ...) nor Shar (cuts/cuts.*) nor Parquet files{advice}"
             )
-        node = Node(name, _entry(one), is_tarred=True)
+        node = Node(name, _entry(stored), is_tarred=True)
         check_loadable(here)
     elif path.endswith(".parquet"):
         node = Node(name, {"type": "parquet", "manifest_filepath": str(here.absolute())}, is_tarred=True)
@@ -155,24 +155,17 @@ def read_set(name: str, path: str, num_workers: int, keep: Sequence[str] = ()) -
     return node if node.records and node.seconds and not keep else _measured(node, num_workers, keep)
 
 
-def _entry(one: TarredSet | SharSet | ParquetSet) -> dict[str, Any]:
+def _entry(stored: StoredSet) -> dict[str, Any]:
     """The `input_cfg` entry of a set; it names no codes if the set has codes of several codecs.
 
     Raises:
         UsageError: the numbers of the shards have gaps, so that NeMo cannot load the set, or a tarred set has no tars.
     """
-    if isinstance(one, TarredSet):
-        one.check_tars()
-        if list(one.shards) != list(range(len(one.shards))):
-            raise UsageError(
-                f"{one.folder}: its tars are not numbered from audio_0.tar without gaps; prepcli verify {one.folder}"
-            )
-    entry = one.entry()
-    if isinstance(one, SharSet) and any(isinstance(names, list) for names in entry["shar_path"].values()):
-        raise UsageError(f"{one.folder}: the numbers of its shards have gaps; prepcli verify {one.folder}")
-    if isinstance(one, SharSet) and len({name.partition("/")[0] for name in one.codes}) > 1:
-        for name in one.codes:
-            entry["shar_path"].pop(name.rpartition("/")[2], None)
+    stored.check_loadable()
+    entry = stored.entry()
+    assert entry is not None
+    for name in stored.ambiguous_fields:
+        entry["shar_path"].pop(name, None)
     return entry
 
 

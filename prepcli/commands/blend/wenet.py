@@ -12,9 +12,9 @@ from prepcli.commands.blend.nodes import Node
 from prepcli.commands.blend.reading import finished_reports
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.audio_names import WENET_FORMATS
-from prepcli.formats.sets import WenetSet, sets_in
+from prepcli.formats.sets import sets_in
 from prepcli.formats.tar import read_members
-from prepcli.formats.wenet import LIST_NAME, RAW_LIST_NAME
+from prepcli.formats.wenet import LIST_NAME, RAW_LIST_NAME, WenetSet
 from prepcli.processes.pools import map_in_order
 from prepcli.storage.paths import AnyPath
 

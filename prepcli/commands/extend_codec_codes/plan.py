@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from prepcli.engine.state.plan import Unit
 from prepcli.engine.state.store_output import OutputFiles
 from prepcli.errors import UsageError
-from prepcli.formats.sets import SharSet
 from prepcli.formats.shar import AUDIO_NAME, CONTEXT, TARGET, shard_text
+from prepcli.formats.shar_set import SharSet
 from prepcli.manifest.shar_cuts import CutsFile, ShardSize
 from prepcli.storage.input_files import FileState, state_of
 from prepcli.storage.paths import AnyPath, relative

@@ -84,8 +84,8 @@ def extend_text_context(
     from prepcli.engine.state.plan import InputFile, Plan
     from prepcli.errors import option
     from prepcli.formats.indexes import indexes_of
-    from prepcli.formats.sets import SharSet
     from prepcli.formats.shar import AUDIO_NAME, TARGET, TEXT_CONTEXT_CUTS, shard_range, shard_text
+    from prepcli.formats.shar_set import SharSet
     from prepcli.manifest.shar_cuts import CutsFile, cuts_digest, measure_cuts
     from prepcli.storage.input_files import state_of
     from prepcli.storage.paths import NUMBER

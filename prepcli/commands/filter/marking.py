@@ -36,8 +36,8 @@ from prepcli.engine.state.workspace import Workspace, flush_folders, read_docume
 from prepcli.errors import UsageError, naming, option
 from prepcli.formats.folders import listing
 from prepcli.formats.indexes import INDEX_SUFFIX, index_beside, make_index
-from prepcli.formats.sets import WHOLE_MANIFEST, TarredSet, open_set
-from prepcli.formats.tarred import MARKS_FILE
+from prepcli.formats.sets import open_set
+from prepcli.formats.tarred import MARKS_FILE, WHOLE_MANIFEST, TarredSet
 from prepcli.interface.calls import current_call
 from prepcli.jobs.selection import (
     Lines,

@@ -8,8 +8,9 @@ from prepcli.commands.index.tar_kind import tar_kind
 from prepcli.engine.run.unfinished import refuse_unfinished
 from prepcli.errors import UsageError
 from prepcli.formats.folders import advice_on_audio, regular_files
-from prepcli.formats.indexes import MIRROR, IndexKind, index_beside, mirrored
-from prepcli.formats.sets import CodesSet, SharSet, TarredSet, open_set
+from prepcli.formats.indexes import IndexKind, index_beside, mirrored
+from prepcli.formats.sets import open_set
+from prepcli.formats.stored_set import StoredSet
 from prepcli.manifest.foreign import check_is_json_lines
 from prepcli.manifest.json_kinds import ANY_LINES
 from prepcli.storage.paths import AnyPath
@@ -60,9 +61,6 @@ class IndexedSet:
         self.files += [DataFile(path, kind, places.of(path, self.mirror)) for path in paths]
 
 
-_TAR_KINDS: dict[str, IndexKind] = {"tarred": "nemo_tar", "shar": "shar_tar", "codes": "shar_tar"}
-
-
 def sets_in_folder(folder: AnyPath, places: Places) -> Iterator[IndexedSet]:
     """Find the sets of a folder: a tarred set or one per bucket, a Shar set, a set of codes, or loose files.
 
@@ -70,14 +68,11 @@ def sets_in_folder(folder: AnyPath, places: Places) -> Iterator[IndexedSet]:
         UsageError: there is nothing to index, or a set cannot be indexed.
     """
     refuse_unfinished(folder)
-    one = open_set(folder)
-    if isinstance(one, TarredSet):
-        if one.is_empty:
-            one.check_parts()
-        yield from (_indexed(part, None, places) for part in one.sets)
-    elif isinstance(one, SharSet | CodesSet):
-        is_flat = isinstance(one, SharSet) and one.is_flat
-        yield _indexed(one, _mirror_beside(folder) if is_flat else folder / MIRROR, places)
+    stored = open_set(folder)
+    if stored is not None and stored.index_kind is not None:
+        if stored.is_empty:
+            stored.check_parts()
+        yield from (_indexed(part, stored.index_kind, places) for part in stored.sets)
     else:
         loose = [path for path in regular_files(folder) if path.suffix in (".tar", ".jsonl")]
         if not loose:
@@ -86,12 +81,6 @@ def sets_in_folder(folder: AnyPath, places: Places) -> Iterator[IndexedSet]:
                 f"(cuts/cuts.000000.jsonl, ...), no .jsonl and no .tar{advice_on_audio(folder)}"
             )
         yield set_of_files(str(folder), loose, places)
-
-
-def _mirror_beside(folder: AnyPath) -> AnyPath:
-    """The mirror of a flat Shar set, next to its folder: `set.index` for `set`; `.` and `..` are resolved first."""
-    named = folder if folder.name not in ("", "..") else folder.resolve()
-    return named.with_name(f"{named.name}.{MIRROR}")
 
 
 def set_of_files(name: str, paths: Sequence[AnyPath], places: Places) -> IndexedSet:
@@ -114,24 +103,19 @@ def set_of_files(name: str, paths: Sequence[AnyPath], places: Places) -> Indexed
     return found
 
 
-def _indexed(one: TarredSet | SharSet | CodesSet, mirror: AnyPath | None, places: Places) -> IndexedSet:
+def _indexed(stored: StoredSet, tar_kind: IndexKind, places: Places) -> IndexedSet:
     """Collect the files of a set with the places of their indexes.
 
-    `mirror`: the folder for the indexes, None if they are next to the data; not used if `places` name another place.
-
     Raises:
-        UsageError: a file is compressed, or a tarred set lacks its tars or its manifests.
+        UsageError: a file is compressed, or the set lacks files.
     """
-    if isinstance(one, TarredSet):
-        if not one.record_files():
-            raise UsageError(f"{one.folder} holds tars without their manifests; bring these back, or name the tars")
-        one.check_tars()
-    found = IndexedSet(str(one.folder), mirror=None if places.root or places.beside else mirror)
-    for path in one.files():
+    stored.check_indexable()
+    found = IndexedSet(str(stored.folder), mirror=None if places.root or places.beside else stored.mirror)
+    for path in stored.files():
         if path.suffix == ".gz":
             raise UsageError(compressed(path))
-        found.add([path], _TAR_KINDS[one.kind] if path.suffix == ".tar" else "jsonl", places)
-    found.entry = None if isinstance(one, CodesSet) else one.entry()
+        found.add([path], tar_kind if path.suffix == ".tar" else "jsonl", places)
+    found.entry = stored.entry()
     return found
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from prepcli.commands.inspect.audio import AudioFacts, NamedFile, look_at_files
 from prepcli.commands.inspect.report import Inspection
@@ -10,15 +11,15 @@ from prepcli.commands.inspect.sample import EvenSample, spread
 from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.folders import Listing
-from prepcli.formats.mels import AUDIO, LIST_FILE, MEL, SEPARATOR
+from prepcli.formats.mels import AUDIO, LIST_FILE, MEL, SEPARATOR, MelSet
 from prepcli.formats.omnilingual import RATE, SIZE
-from prepcli.formats.omnivoice import LIST_NAME, read_list
-from prepcli.formats.parquet import check_installed, python_values, seconds_in
+from prepcli.formats.omnivoice import LIST_NAME, OmnivoiceSet, read_list
+from prepcli.formats.parquet import ParquetSet, check_installed, python_values, seconds_in
 from prepcli.formats.parquet_audio import audio_value, read_column
 from prepcli.formats.parquet_columns import audio_column
-from prepcli.formats.qwen3_tts import CODES, LINES_FILE
-from prepcli.formats.sets import MelSet, OmnilingualSet, OmnivoiceSet, ParquetSet, QwenSet, WenetSet
-from prepcli.formats.wenet import list_kind
+from prepcli.formats.qwen3_tts import CODES, LINES_FILE, QwenSet
+from prepcli.formats.stored_set import StoredSet
+from prepcli.formats.wenet import WenetSet, list_kind
 from prepcli.interface.printing import first_line
 from prepcli.storage.paths import AnyPath
 
@@ -26,11 +27,7 @@ MAX_FILES = 8
 """Maximum number of Parquet files whose audio is inspected; they are evenly spread."""
 
 
-Export = WenetSet | MelSet | ParquetSet | OmnilingualSet | OmnivoiceSet | QwenSet
-"""A data set in the format of another toolkit, such as WeNet."""
-
-
-def export_of(path: AnyPath) -> Export | None:
+def export_of(path: AnyPath) -> StoredSet | None:
     """The export to which a file belongs, by its name or first bytes; None if it belongs to none."""
     with path.open("rb") as file:
         head = file.read(4096)
@@ -47,46 +44,31 @@ def export_of(path: AnyPath) -> Export | None:
     return None if kind is None else WenetSet(path, is_raw=kind == "raw")
 
 
-def title_of(export: Export, *, is_file: bool) -> str:
-    """The title of an export for the user; `is_file`: whether it is one file list, not the folder of the lists."""
-    if isinstance(export, OmnilingualSet):
-        return "Parquet for omnilingual-asr"
-    if isinstance(export, OmnivoiceSet):
-        return f"{len(export.shards):,} tars with codes for OmniVoice"
-    if isinstance(export, QwenSet):
-        return "JSON lines with codes for Qwen3-TTS"
-    if isinstance(export, ParquetSet):
-        return "Parquet with audio" if len(export.record_files()) > 1 else "a Parquet file"
-    if isinstance(export, MelSet):
-        lists = "a file list" if is_file else "mels and file lists" if export.has_mels else "file lists"
-        return f"{lists} for Tacotron 2 and WaveGlow"
-    if export.is_raw:
-        return "a data list for WeNet (data_type: raw)"
-    return f"{len(export.tars):,} shards for WeNet (data_type: shard)"
-
-
-def look_at_export(export: Export, num_audio_files: int, found: Inspection) -> None:
+def look_at_export(export: StoredSet, num_audio_files: int, found: Inspection) -> None:
     """Add to `found` the number of records of an export and, if it holds or names audio, facts on a sample of it.
 
     Shards for WeNet are not opened here: only missing shards are noted.
     """
     files = list(export.files())
-    if isinstance(export, ParquetSet | OmnilingualSet):
-        _look_at_parquet(files, num_audio_files, found)
-    elif isinstance(export, OmnivoiceSet):
-        _look_at_omnivoice(export, found)
-    elif isinstance(export, QwenSet):
-        _look_at_qwen(files, found)
-    elif isinstance(export, WenetSet) and export.tars:
-        files = export.tars
-        if missing := [str(path) for path in files if not path.is_file()]:
-            found.notes.append(f"{len(missing):,} shards of the list are missing, the first is {missing[0]}")
-    else:
-        _look_at_lists(files, _raw_lines if export.kind == "wenet" else _list_lines, num_audio_files, found)
     found.files = len(files)
+    if export.kind in _LOOKS:
+        _LOOKS[export.kind](export, files, num_audio_files, found)
 
 
-def _look_at_omnivoice(export: OmnivoiceSet, found: Inspection) -> None:
+def _look_at_wenet(export: WenetSet, files: list[AnyPath], num_audio_files: int, found: Inspection) -> None:
+    if not export.tars:
+        _look_at_lists(files, _raw_lines, num_audio_files, found)
+        return
+    found.files = len(export.tars)
+    if missing := [str(path) for path in export.tars if not path.is_file()]:
+        found.notes.append(f"{len(missing):,} shards of the list are missing, the first is {missing[0]}")
+
+
+def _look_at_mels(_: StoredSet, files: list[AnyPath], num_audio_files: int, found: Inspection) -> None:
+    _look_at_lists(files, _list_lines, num_audio_files, found)
+
+
+def _look_at_omnivoice(export: OmnivoiceSet, _: list[AnyPath], __: int, found: Inspection) -> None:
     """Add the records and hours that the list of the export states, and a note on tars that are missing."""
     try:
         lines = read_list(export.list)
@@ -98,7 +80,7 @@ def _look_at_omnivoice(export: OmnivoiceSet, found: Inspection) -> None:
         found.notes.append(f"{len(missing):,} tars of the list are missing, the first is {missing[0]}")
 
 
-def _look_at_qwen(paths: list[AnyPath], found: Inspection) -> None:
+def _look_at_qwen(_: StoredSet, paths: list[AnyPath], __: int, found: Inspection) -> None:
     """Add the number of lines and their hours of audio, and a note with the total number of code frames."""
     frames = 0
     for path in paths:
@@ -152,7 +134,7 @@ def _list_lines(path: AnyPath) -> Iterator[str | None]:
             yield os.path.join(str(path.parent), line.partition(SEPARATOR)[0]) if is_audio else None
 
 
-def _look_at_parquet(paths: list[AnyPath], num_audio_files: int, found: Inspection) -> None:
+def _look_at_parquet(_: StoredSet, paths: list[AnyPath], num_audio_files: int, found: Inspection) -> None:
     check_installed()
     import pyarrow
     import pyarrow.parquet as pq
@@ -218,3 +200,15 @@ def _add_rows(task: tuple[AudioFacts, AnyPath, int]) -> AudioFacts:
             audio.looked_at += 1
             audio.add_fault("unreadable", rejected.detail)
     return audio
+
+
+_LOOKS: dict[str, Callable[[Any, list[AnyPath], int, Inspection], None]] = {
+    "wenet": _look_at_wenet,
+    "mels": _look_at_mels,
+    "parquet": _look_at_parquet,
+    "omnilingual": _look_at_parquet,
+    "omnivoice": _look_at_omnivoice,
+    "qwen3-tts": _look_at_qwen,
+}
+"""For each kind of export the function that adds to the result; it takes the export, its files, and the maximum number
+of audio files to look at."""

@@ -4,7 +4,7 @@ import os
 import re
 import stat
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from prepcli.audio.probe import probe
-from prepcli.commands.inspect.exports import Export, export_of, title_of
+from prepcli.commands.inspect.exports import export_of
 from prepcli.commands.inspect.rows import LineKind
 from prepcli.engine.ledger import run_folders
 from prepcli.engine.run.crashes import map_refusing_crashes
@@ -20,9 +20,11 @@ from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.formats.codes import CODES_FILE
 from prepcli.formats.folders import advice_on_audio, numbered, regular_files
 from prepcli.formats.lenient_json import decode_json
-from prepcli.formats.sets import CodesSet, Shards, SharSet, TarredSet, WenetSet, open_set
+from prepcli.formats.sets import open_set
 from prepcli.formats.shar import AUDIO_FILE
-from prepcli.formats.tarred import SHARD_MANIFEST_FILE
+from prepcli.formats.shar_set import CodesSet, SharSet
+from prepcli.formats.stored_set import Shards, StoredSet
+from prepcli.formats.tarred import SHARD_MANIFEST_FILE, TarredSet
 from prepcli.jobs.inputs.data import containers_at, data_of
 from prepcli.manifest.datasets import DataSet, Mix, data_in_directory
 from prepcli.manifest.fields import with_audio_filepath
@@ -59,7 +61,7 @@ class Subject:
     out: AnyPath | None = None
     codes_folder: str | None = None
     notes: list[str] = field(default_factory=list)
-    export: Export | None = None
+    export: StoredSet | None = None
 
 
 def what_is(spec: str) -> Subject:
@@ -121,36 +123,37 @@ def _of_folder(folder: AnyPath) -> Subject:
 
 def _of_set(folder: AnyPath) -> Subject | None:
     """The data set or export that a folder is; None if it is neither."""
-    one = open_set(folder)
-    if isinstance(one, SharSet):
-        return _shar(one)
-    if isinstance(one, TarredSet):
-        return _tarred(one)
-    if isinstance(one, CodesSet):
-        return _made_with_codec(folder, Subject("codes", "codec codes of a Shar", codes=_in_order(one.fields)))
-    return _export(one, folder) if isinstance(one, Export) else None
+    stored = open_set(folder)
+    return None if stored is None else _SUBJECTS.get(stored.kind, _export)(stored, folder)
 
 
-def _shar(one: SharSet) -> Subject:
+def _shar(one: SharSet, _: AnyPath) -> Subject:
     data, tars, codes = data_in_directory(str(one.folder)), _in_order(one.audio), _in_order(one.codes)
     parent = one.folder.parent
-    if one.is_flat and not tars and not codes and isinstance(open_set(parent), SharSet):
+    if one.is_flat and not tars and not codes and _is_shar(parent):
         note = [f"the audio belongs to {parent}: prepcli inspect {parent}"]
         return Subject("cuts", "the cuts of a Lhotse Shar", data, out=parent, notes=note)
-    title = "a Lhotse Shar in one flat folder" if one.is_flat else "a Lhotse Shar data set"
-    return Subject("shar", title, data, tars, codes, out=one.folder)
+    return Subject("shar", one.title(), data, tars, codes, out=one.folder)
 
 
-def _tarred(one: TarredSet) -> Subject:
+def _is_shar(folder: AnyPath) -> bool:
+    stored = open_set(folder)
+    return stored is not None and stored.kind == "shar"
+
+
+def _tarred(one: TarredSet, _: AnyPath) -> Subject:
     sets = [part for part in (one, *one.parts.values()) if not part.is_empty]
-    title = "a tarred data set (NeMo)" if sets == [one] else f"a tarred data set (NeMo) in {len(sets)} buckets"
     tars = {"" if part is one else part.folder.name: list(part.shards.values()) for part in sets}
     try:
         data = data_in_directory(str(one.folder))
     except UsageError as error:
         title = f"{sum(map(len, tars.values()))} tars of a set that cannot be read"
         return Subject("tars", title, tars=tars, notes=[str(error)])
-    return Subject("tarred", title, data, {name: files for name, files in tars.items() if files}, out=one.folder)
+    return Subject("tarred", one.title(), data, {name: files for name, files in tars.items() if files}, out=one.folder)
+
+
+def _codes(one: CodesSet, folder: AnyPath) -> Subject:
+    return _made_with_codec(folder, Subject("codes", one.title(), codes=_in_order(one.fields)))
 
 
 def _part_of_set(folder: AnyPath) -> Subject | None:
@@ -165,8 +168,7 @@ def _part_of_set(folder: AnyPath) -> Subject | None:
         codes = {folder.name: list(own.values())}
         return _made_with_codec(folder.parent, Subject("codes", "one field of codec codes", codes=codes))
     if audio := numbered(folder, AUDIO_FILE):
-        of_shar = isinstance(open_set(folder.parent), SharSet)
-        notes = [f"it belongs to {folder.parent}: prepcli inspect {folder.parent}"] if of_shar else []
+        notes = [f"it belongs to {folder.parent}: prepcli inspect {folder.parent}"] if _is_shar(folder.parent) else []
         tars = {folder.name: list(audio.values())}
         return Subject("tars", "one field of a Lhotse Shar", tars=tars, out=folder.parent, notes=notes)
     return None
@@ -182,12 +184,16 @@ def _made_with_codec(folder: AnyPath, subject: Subject) -> Subject:
     return subject
 
 
-def _export(one: Export, path: AnyPath) -> Subject:
-    tars = [tar for tar in one.tars if tar.is_file()] if isinstance(one, WenetSet) else []
+def _export(one: StoredSet, path: AnyPath) -> Subject:
+    tars = one.audio_tars
     is_folder = path.is_dir()
     out = path if is_folder else _output_of(path)
-    title = title_of(one, is_file=not is_folder)
+    title = one.title(is_file=not is_folder)
     return Subject(one.kind, title, tars={"": tars} if tars else {}, out=out, export=one)
+
+
+_SUBJECTS: dict[str, Callable[[Any, AnyPath], Subject]] = {"shar": _shar, "tarred": _tarred, "codes": _codes}
+"""The function for each kind of set in a folder; all other kinds are exports (`_export`)."""
 
 
 def _loose_tars(folder: AnyPath) -> Subject | None:

@@ -11,11 +11,10 @@ from prepcli.commands.inspect.report import Inspection, PartOfMix, largest
 from prepcli.commands.inspect.runs import runs_of
 from prepcli.commands.inspect.tally import COUNTS, NUMBERS, Share, Tally, column, tally_files
 from prepcli.commands.inspect.tars import look_at_codes, look_at_tars
-from prepcli.commands.verify.shar import find_shards
 from prepcli.errors import UsageError
 from prepcli.formats.names import path_in
-from prepcli.formats.sets import SharSet, TarredSet
-from prepcli.formats.tarred import TAR_NAME, metadata_name, read_metadata
+from prepcli.formats.shar_set import SharSet
+from prepcli.formats.tarred import TAR_NAME, TarredSet, metadata_name, read_metadata
 from prepcli.interface.reports import percentiles
 from prepcli.jobs.records import base_directories
 from prepcli.manifest.datasets import DataSet, Mix
@@ -139,7 +138,7 @@ def _parts(data: DataSet | Mix, sizes: Sequence[Share]) -> list[PartOfMix]:
 
 def _look_at_folder(subject: Subject, folder: AnyPath, found: Inspection) -> None:
     if subject.kind == "shar" and (folder / "cuts").is_dir():
-        found.notes += find_shards(SharSet(folder), lambda _: None)[1]
+        found.notes += SharSet(folder).gaps()
     if subject.kind == "tarred":
         one = TarredSet(folder)
         if missing := sorted(set(range(max(one.shards, default=-1) + 1)) - set(one.shards)):

@@ -2,13 +2,11 @@
 
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from prepcli.commands.verify.exports import verify_export
 from prepcli.commands.verify.manifests import (
-    MAX_PROBLEMS,
     manifests_in,
     named_files,
     verify_containers,
@@ -24,74 +22,27 @@ from prepcli.commands.verify.runs import (
     refuse_unfinished_runs,
     runs_of,
 )
-from prepcli.commands.verify.shar import text_context_problems, verify_shar_set
-from prepcli.commands.verify.tarred import verify_tarred_set
+from prepcli.commands.verify.shar import verify_codes, verify_shar
+from prepcli.commands.verify.shards import Verification
+from prepcli.commands.verify.tarred import verify_tarred
+from prepcli.commands.verify.texts import is_texts, verify_texts
 from prepcli.engine.ledger import run_folders
 from prepcli.engine.publishing.hashes import OTHER_BYTES, hash_of
 from prepcli.engine.publishing.output_files import PublishedFile
-from prepcli.engine.run.status import workspaces_of
 from prepcli.engine.state.plan import StoredPlan
 from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.workspace import read_document
-from prepcli.errors import RecordRejected, UsageError, option
+from prepcli.errors import UsageError, option
 from prepcli.formats.folders import advice_on_audio, irregular_files
 from prepcli.formats.indexes import INDEX_SUFFIX, index_names
-from prepcli.formats.sets import WHOLE_MANIFEST, CodesSet, ParquetSet, SharSet, StoredSet, TarredSet, open_set, sets_in
+from prepcli.formats.sets import sets_in
+from prepcli.formats.stored_set import StoredSet
+from prepcli.formats.tarred import WHOLE_MANIFEST, TarredSet
 from prepcli.interface.printing import printable_command
 from prepcli.jobs.inputs.data import containers_at
-from prepcli.manifest.fields import decode_value, parse_fields
-from prepcli.manifest.scan import lines_of, ranges_of
-from prepcli.manifest.sources import is_gzip, open_bytes
 from prepcli.processes.pools import map_in_order
-from prepcli.storage.addresses import join, on_hub
-from prepcli.storage.paths import AnyPath, path_of, relative
-
-_READ_FIELDS = ("tts_text", "tts_text_normalized")
-
-
-def is_texts(path: AnyPath, runs: Sequence[PublishedRun]) -> bool:
-    """Whether `prepare-texts` wrote the file: by the state of the run next to it, or else by its first line."""
-    writer = next((run for run in runs if path.name in run.files), None)
-    if writer is not None:
-        return writer.plan.command == "prepare-texts" and path.suffix == ".json"
-    if is_gzip(str(path)):  # `prepare-texts` writes no gzip
-        return False
-    with open_bytes(str(path)) as file:
-        line = file.readline(1 << 20)
-    return b'"audio_filepath"' not in line and any(f'"{name}"'.encode() in line for name in _READ_FIELDS)
-
-
-def verify_texts(path: AnyPath, report: VerifyReport) -> None:
-    """Check that each line has `text` and one field for TTS: all `tts_text`, or all `tts_text_normalized`."""
-    read_field: str | None = None
-    number = num_problems = 0
-    for part in ranges_of(str(path), path.stat().st_size):
-        for line in lines_of(part):
-            number += 1
-            try:
-                found, problem = _check_line(line)
-            except RecordRejected as rejected:
-                found, problem = None, rejected.detail
-            read_field = read_field or found
-            if found is not None and found != read_field:
-                problem = f"it has {found}, and lines before it have {read_field}"
-            report.records += problem is None
-            if problem is not None and num_problems < MAX_PROBLEMS:
-                num_problems += 1
-                report.problems.append(f"{path.name}:{number}: {problem}")
-
-
-def _check_line(line: bytes) -> tuple[str | None, str | None]:
-    """The name of the field for TTS, if the line has exactly one; and the problem of the line, or None."""
-    fields = parse_fields(line)
-    names = [name for name in _READ_FIELDS if name in fields]
-    if len(names) != 1:
-        return None, "there must be one of tts_text and tts_text_normalized"
-    for name in ("text", names[0]):
-        value = decode_value(fields[name]) if name in fields else None
-        if not isinstance(value, str) or not value.strip():
-            return names[0], f"{name} must be text that is not empty"
-    return names[0], None
+from prepcli.storage.addresses import on_hub
+from prepcli.storage.paths import AnyPath, relative
 
 
 def verify_quickly(out: AnyPath, work_dir: Path | None = None) -> VerifyReport:
@@ -129,99 +80,18 @@ def verify_quickly(out: AnyPath, work_dir: Path | None = None) -> VerifyReport:
     return report
 
 
-def coded_set(out: AnyPath, work_dir: Path | None) -> SharSet:
-    """The Shar set whose codes are in `out`, found by the inputs of the runs that made them.
-
-    Raises:
-        UsageError: the Shar set cannot be found.
-    """
-    for workspace in workspaces_of(out, work_dir):
-        plan = read_document(workspace.plan_file, StoredPlan)
-        if plan is None:
-            continue
-        for file in plan.inputs:
-            one = open_set(path_of(join(plan.run_in, file["path"])).parent.parent)
-            if isinstance(one, SharSet) and not one.is_flat:
-                return one
-    raise UsageError(
-        f"{out} holds codes, but the Shar set they belong to cannot be found; give the directory that has its cuts"
-    )
-
-
-@dataclass
-class _Verification:
-    """The state of one check of `out`, which the checks of all its sets share.
-
-    Attributes:
-        out: the folder.
-        runs: the runs that made its content.
-        published: the files that the runs have published, by name.
-        num_workers: maximum number of worker processes.
-        work_dir: the folder of the state of runs whose output is in a store.
-        report: gets the problems.
-        coded: the folder of the Shar set from which codes were made; `out`, unless `out` holds only codes.
-    """
-
-    out: AnyPath
-    runs: Sequence[PublishedRun]
-    published: dict[str, PublishedFile]
-    num_workers: int
-    work_dir: Path | None
-    report: VerifyReport
-    coded: AnyPath
-
-    def __post_init__(self) -> None:
-        self.found = OutputFiles(self.out)
-        self.is_finished = all(run.is_finished for run in self.runs)
-        self.compared: set[str] = set()
-        self.unknown: set[str] = set()  # files of another command, for example, whose OUT.prepcli was removed
-
-    def published_hash(self, name: str) -> str | None:
-        """The published hash of a file, None if it is not known; the caller compares it."""
-        self.compared.add(name)
-        if name not in self.published and self.found.has(name):
-            self.unknown.add(name)
-        return self.published[name].hash if name in self.published else None
-
-
-def _check_tarred(one: TarredSet, of: _Verification) -> None:
-    if one.is_empty:
-        try:
-            one.check_parts()
-        except UsageError as error:
-            of.report.problems.append(str(error))
-    for part in one.sets:
-        verify_tarred_set(part, of.out, of.published_hash, of.num_workers, of.is_finished, of.report)
-
-
-def _check_shar(one: SharSet, of: _Verification) -> None:
-    verify_shar_set(one, None, of.published_hash, of.num_workers, of.report)
-    of.report.problems += text_context_problems(of.out, of.runs)
-
-
-def _check_codes(one: CodesSet, of: _Verification) -> None:
-    shar = coded_set(of.out, of.work_dir)
-    of.coded = shar.folder
-    verify_shar_set(shar, one, of.published_hash, of.num_workers, of.report)
-
-
-_CHECKS: dict[str, Callable[[Any, _Verification], None]] = {
-    "tarred": _check_tarred,
-    "shar": _check_shar,
-    "codes": _check_codes,
+_CHECKS: dict[str, Callable[[Any, Verification], None]] = {
+    "tarred": verify_tarred,
+    "shar": verify_shar,
+    "codes": verify_codes,
 }
 """The check for each kind of set; all other kinds are exports (`verify_export`)."""
 
 
 def _sets_to_check(out: AnyPath, published: Collection[str]) -> list[StoredSet]:
     """The sets to check: all tarred sets, and all Shar sets that are not flat; without them, the first other set."""
-    found = [
-        one
-        for one in sets_in(out, published)
-        if not (isinstance(one, SharSet) and one.is_flat)
-        and not (isinstance(one, ParquetSet) and not one.shards and not published)
-    ]
-    return [one for one in found if one.kind in ("tarred", "shar")] or found[:1]
+    found = [stored for stored in sets_in(out, published) if stored.is_checked(published)]
+    return [stored for stored in found if stored.kind in ("tarred", "shar")] or found[:1]
 
 
 def check_set(
@@ -263,15 +133,12 @@ def check_set(
             "cuts.<i>.jsonl.gz), codes beside a Shar, an export (shards.list, data.list, filelists/, data-*.parquet) "
             f"or manifests of a run{advice_on_audio(out)}"
         )
-    of = _Verification(out, runs, published, num_workers, work_dir, report, coded=out)
+    of = Verification(out, runs, published, num_workers, work_dir, report, coded=out)
     report.problems += [f"{name}: was published, but is missing" for name in published if not of.found.has(name)]
     for path in irregular_files(out):
         report.problems.append(f"{relative(path, out)}: not a regular file but a pipe, a device or a broken link")
-    for one in sets:
-        if one.kind in _CHECKS:
-            _CHECKS[one.kind](one, of)
-        else:
-            verify_export(one, of.published_hash, num_workers, report)
+    for stored in sets:
+        _CHECKS.get(stored.kind, verify_export)(stored, of)
     for run in runs:
         compare_with_audio(run, of.coded, num_workers, report)
     for name in manifests:
@@ -292,7 +159,7 @@ def _refuse_state(out: AnyPath) -> None:
             raise UsageError(f"{out} holds the state of the run that made {state.out}; give {state.out}")
 
 
-def _note_others(of: _Verification) -> None:
+def _note_others(of: Verification) -> None:
     """Add notes on files that no known run has published: checked files, and extra files in the folders of the set."""
     if of.runs and of.unknown and of.is_finished:
         of.report.files_not_compared = len(of.unknown)

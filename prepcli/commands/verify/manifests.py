@@ -6,153 +6,32 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from prepcli.audio.limits import SAME_SECONDS, segment_samples
+from prepcli.audio.limits import segment_samples
 from prepcli.audio.probe import Probes
-from prepcli.commands.extend_context_audio.bundle_lines import FIELDS, PATH, SIMILARITY
-from prepcli.commands.extend_context_audio.voices import group_key
+from prepcli.commands.verify.contexts import ContextRules, Voices, check_context, other_voices
 from prepcli.commands.verify.plain_codes import CodesFiles
-from prepcli.commands.verify.report import VerifyReport
+from prepcli.commands.verify.report import MAX_PROBLEMS, VerifyReport
 from prepcli.commands.verify.shards import check_rates
 from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.engine.state.plan import AUDIO_BASE_DIRS, StoredPlan
-from prepcli.errors import RecordRejected, UsageError
+from prepcli.errors import RecordRejected
 from prepcli.formats.archives import ZipMembers
 from prepcli.formats.members import container
-from prepcli.formats.names import absolute_folder, normal_path, path_in
+from prepcli.formats.names import absolute_folder, path_in
 from prepcli.formats.plain_codes import CODES_PATH, MANIFEST_NAME
 from prepcli.gate import RATE_FIELDS
 from prepcli.jobs.records import OWN_AUDIO, base_directories
-from prepcli.manifest.context import context_of, in_context
+from prepcli.manifest.context import in_context
 from prepcli.manifest.fields import decode_value, parse_fields
 from prepcli.manifest.foreign import check_is_json_lines
-from prepcli.manifest.index import index_manifests
 from prepcli.manifest.lines import read_line
-from prepcli.manifest.parts import FieldKey
-from prepcli.manifest.reader import LineReader
 from prepcli.manifest.record import Record
 from prepcli.manifest.scan import Range, lines_of, ranges_of
 from prepcli.manifest.sources import open_bytes
 from prepcli.storage.addresses import join
-from prepcli.storage.paths import AnyPath, is_file
-
-COMMAND = "extend-context-audio"
-_ROUNDING = 1e-6
-"""Maximum rounding error of a similarity, which has six decimals."""
-
-
-@dataclass(frozen=True, slots=True)
-class ContextRules:
-    """The limits for a context: its minimum `duration` in seconds, and minimum `similarity`."""
-
-    duration: float = 0.0
-    similarity: float = -1.0
-
-    @classmethod
-    def of_plan(cls, plan: StoredPlan | None) -> "ContextRules | None":
-        """The limits with which a run of extend-context-audio chose contexts; None if `plan` is not of such a run."""
-        if plan is None or plan.command != COMMAND:
-            return None
-        settings = plan.settings
-        return cls(settings.get("--context-min-duration", 0.0), settings.get("--context-min-ssim", -1.0))
-
-
-def check_context(record: Record, rules: ContextRules | None) -> Iterator[str | Record]:
-    """Yield a message for each problem of a record's context, then the context; the caller checks its audio.
-
-    If the context cannot be read from the record, only messages follow. If `rules` is None, a record may also have no
-    context; nothing is yielded for it.
-    """
-    wanted = [PATH, FIELDS["offset"], FIELDS["duration"], *([] if rules is None else [SIMILARITY])]
-    missing = [name for name in wanted if record.get(name) is None]
-    if missing == wanted and rules is None:
-        return
-    if missing:
-        yield f"there is no {', '.join(missing)}"
-        return
-    try:
-        context = context_of(record)
-    except RecordRejected as rejected:
-        yield rejected.detail
-        return
-    assert context is not None
-    similarity = record.get(SIMILARITY, 1.0)
-    rules = rules or ContextRules()
-    if not isinstance(similarity, int | float) or not -1 - _ROUNDING <= similarity <= 1 + _ROUNDING:
-        yield f"{SIMILARITY} is {similarity}, not a number from -1 to 1"
-    elif similarity < rules.similarity - _ROUNDING:
-        yield f"{SIMILARITY} is {similarity}, below --context-min-ssim {rules.similarity}"
-    if context.duration < rules.duration:
-        yield f"the context lasts {context.duration:g} s, less than --context-min-duration {rules.duration:g}"
-    same = max(abs(context.offset - record.offset), abs(context.duration - record.duration)) <= SAME_SECONDS
-    if same and normal_path(context.audio_filepath) == normal_path(record.audio_filepath):
-        yield "the context is the utterance itself"
-    yield context
-
-
-class Voices:
-    """The voice of each segment in the inputs of a run of extend-context-audio.
-
-    Attributes:
-        problem: why voices cannot be compared; empty if they can.
-    """
-
-    def __init__(self, plan: StoredPlan, num_workers: int = 1) -> None:
-        self.problem = ""
-        self._voices: dict[int, int] = {}
-        key = group_key(plan.settings.get("--group-by", "speaker"))
-        assert isinstance(key, FieldKey)
-        self._key = key
-        manifests = [join(plan.run_in, file["path"]) for file in plan.inputs]
-        missing = next((path for path in manifests if not is_file(path)), None)
-        if missing is not None:
-            self.problem = f"the input {missing} is not there"
-            return
-        base = plan.settings.get("--audio-base-dir")
-        self.base_dirs = base_directories(manifests, join(plan.run_in, base) if base else None)
-        index = index_manifests(manifests, num_workers=num_workers)
-        for source, file in zip(index.sources, plan.inputs, strict=True):
-            if source.sha256 != file["sha256"]:
-                self.problem = f"the input {source.path} has changed"
-                return
-        with LineReader(index) as lines:
-            for number in range(len(index)):
-                record = Record.parse(lines.line(number))
-                name = self._name(record)
-                if name is not None:
-                    self._voices[_number(record, self.base_dirs[index.source_of(number)])] = hash(name)
-
-    def check(self, record: Record, base_dir: str) -> str | None:
-        """Check that the context of a record has the same voice as the record; returns the problem, or None.
-
-        Raises:
-            RecordRejected: the context is invalid.
-        """
-        context, name = context_of(record, required=False), self._name(record)
-        if context is None or name is None:
-            return None
-        voice = self._voices.get(_number(context, base_dir))
-        if voice is None:
-            return f"its context {context.audio_filepath} is not a record of the input"
-        return None if voice == hash(name) else f"its context {context.audio_filepath} is of another voice than {name}"
-
-    def _name(self, record: Record) -> str | None:
-        value = record.get(self._key.field)
-        if isinstance(value, bool) or not isinstance(value, str | int):
-            return None
-        try:
-            return self._key.function(str(value))
-        except RecordRejected:
-            return None
-
-
-def _number(segment: Record, base_dir: str) -> int:
-    """A number of 64 bits that identifies a segment; it needs less memory than path, offset and duration."""
-    return hash((path_in(base_dir, segment.audio_filepath), segment.offset, segment.duration))
-
+from prepcli.storage.paths import AnyPath
 
 _NAMES_FILES = ("audio_filepath", "context_audio_filepath", *CODES_PATH.values())
-MAX_PROBLEMS = 1000
-"""Maximum number of listed problems of a manifest: with a wrong folder, each line is a problem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +137,7 @@ def verify_manifest(
         if voices.problem:
             report.notes.append(f"the voices of contexts were not compared: {voices.problem}")
         else:
-            problems += _other_voices(path, voices, ranges, base_dir)
+            problems += other_voices(path, voices, ranges, base_dir)
     report.problems += problems[:MAX_PROBLEMS]
     if len(problems) > MAX_PROBLEMS:
         more = len(problems) - MAX_PROBLEMS
@@ -391,14 +270,3 @@ def _ends_with_newline(path: AnyPath) -> bool:
     with path.open("rb") as file:
         file.seek(-1, os.SEEK_END)
         return file.read(1) == b"\n"
-
-
-def _other_voices(path: AnyPath, voices: Voices, ranges: list[Range], base_dir: str) -> Iterator[str]:
-    numbered = enumerate((line for one in ranges for line in lines_of(one)), start=1)
-    for number, line in numbered:
-        try:
-            problem = voices.check(Record.parse(line), base_dir)
-        except (RecordRejected, UsageError):
-            continue  # the problem was reported above
-        if problem is not None:
-            yield f"{path.name}:{number}: {problem}"

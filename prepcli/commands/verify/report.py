@@ -6,6 +6,9 @@ import msgspec
 
 from prepcli.interface.printing import as_text
 
+MAX_PROBLEMS = 1000
+"""Maximum number of listed problems of a manifest: with a wrong folder, each line is a problem."""
+
 
 class VerifyReport(msgspec.Struct):
     """The counts of the checked data, and every problem.

@@ -7,31 +7,34 @@ in parallel. It silently stops at the end of the shortest file, and does not che
 import gzip
 import posixpath
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
 
 import msgspec
 import numpy as np
 
 from prepcli.commands.verify.indexes import index_problems, moved_from
-from prepcli.commands.verify.report import VerifyReport
 from prepcli.commands.verify.runs import PublishedRun
-from prepcli.commands.verify.shards import Hashed, ShardReport, add_shard, aligned_pairs, check_audio, repeated
+from prepcli.commands.verify.shards import Hashed, ShardReport, Verification, check_audio, repeated
 from prepcli.engine.publishing.hashes import ContentHash
-from prepcli.engine.run.crashes import map_refusing_crashes
-from prepcli.errors import UsageError
+from prepcli.engine.run.status import workspaces_of
+from prepcli.engine.state.plan import StoredPlan
+from prepcli.engine.state.workspace import read_document
+from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.codes import CODES_OF
 from prepcli.formats.indexes import MIRROR
 from prepcli.formats.lenient_json import decode_json
 from prepcli.formats.npy import read_npy
-from prepcli.formats.pairs import Pair
-from prepcli.formats.sets import CodesSet, SharSet
-from prepcli.formats.shar import AUDIO_NAME, CUTS_NAME, TARGET, TEXT_CONTEXT_CUTS, CutLine, RecordingLine, shard_text
-from prepcli.interface.bars import with_bar
+from prepcli.formats.pairs import Pair, read_pairs
+from prepcli.formats.shar import TARGET, TEXT_CONTEXT_CUTS, RecordingLine, shard_text
+from prepcli.formats.shar_set import CodesSet, SharSet
+from prepcli.gate import fit
+from prepcli.jobs.inputs.supervisions import SourceCut, SupervisionReader
 from prepcli.manifest.shar_cuts import cuts_digest, decode_cuts
 from prepcli.planning.hashing import Hashes
-from prepcli.storage.paths import AnyPath, relative
+from prepcli.storage.addresses import join
+from prepcli.storage.paths import AnyPath, path_of, relative
 
 _AGAIN = "run extend-text-context again with --overwrite"
 TOLERANCE = 1e-3
@@ -40,6 +43,10 @@ TOLERANCE = 1e-3
 
 class _Array(msgspec.Struct):
     shape: list[int]
+
+
+class _Cut(SourceCut):
+    recording: RecordingLine | None = None
 
 
 class _TemporalArray(msgspec.Struct):
@@ -53,70 +60,75 @@ class SharFiles:
     """One shard to check: its cuts, the tar of each field, and the published hash of each file, if it is known.
 
     `tars`: the tars by field. `codes`: the tars of codes by folder, such as `codes_<name>/target_codes`. `mirror`: the
-    folder in which further indexes are looked for, in addition to those next to the data; None if there is none.
+    folder in which further indexes are looked for, in addition to those next to the data.
     """
 
-    number: int
     cuts: AnyPath
     tars: dict[str, AnyPath]
-    published: dict[AnyPath, str] = field(default_factory=dict)
-    codes: dict[str, AnyPath] = field(default_factory=dict)
-    mirror: AnyPath | None = None
+    codes: dict[str, AnyPath]
+    published: dict[AnyPath, str | None]
+    mirror: AnyPath
 
 
-def verify_shar_set(
-    shar: SharSet, coded: CodesSet | None, published: Hashed, num_workers: int, report: VerifyReport
-) -> None:
+def verify_shar(shar: SharSet, of: Verification) -> None:
+    """Check a Shar set, and its text contexts."""
+    _verify(shar, None, of)
+    of.report.problems += text_context_problems(of.out, of.runs)
+
+
+def verify_codes(coded: CodesSet, of: Verification) -> None:
+    """Check that codes in a folder without cuts match the cuts of the Shar set of which a run has made them.
+
+    Raises:
+        UsageError: the Shar set cannot be found.
+    """
+    shar = _coded_set(of)
+    of.coded = shar.folder
+    _verify(shar, coded, of)
+
+
+def _coded_set(of: Verification) -> SharSet:
+    """The Shar set whose codes are in `of.out`, found by the inputs of the runs that made them."""
+    for workspace in workspaces_of(of.out, of.work_dir):
+        plan = read_document(workspace.plan_file, StoredPlan)
+        if plan is None:
+            continue
+        for file in plan.inputs:
+            shar = SharSet(path_of(join(plan.run_in, file["path"])).parent.parent)
+            if "cuts" in shar.listed.folders:
+                return shar
+    raise UsageError(
+        f"{of.out} holds codes, but the Shar set they belong to cannot be found; give the directory that has its cuts"
+    )
+
+
+def _verify(shar: SharSet, coded: CodesSet | None, of: Verification) -> None:
     """Check a Shar set; with `coded`, check only that these codes match its cuts."""
+    report = of.report
     report.kind = "shar"
     try:
-        shards, problems = find_shards(shar, published, coded)
+        shards = _shards(shar, coded, of.published_hash)
+        report.problems += coded.gaps(shar.shards) if coded else shar.gaps()
     except UsageError as error:
         report.problems.append(str(error))
         return
-    report.problems += problems
     if shards and (note := moved_from((coded or shar).folder, shards[0].cuts)):
         report.notes.append(note)
-    hashes: list[Hashes] = []
-    results = map_refusing_crashes(_check_shard, shards, num_workers)
-    for shard in with_bar(results, len(shards), "verify", "shards"):
-        add_shard(shard, "", report)
-        hashes.append(shard.id_hashes)
-    report.problems += _repeated_ids(shards, hashes)
+    checked = list(of.check(_check_shard, shards))
+    report.problems += _repeated_ids(shards, [shard.id_hashes for shard in checked])
 
 
-def find_shards(
-    shar: SharSet, published: Callable[[str], str | None], coded: CodesSet | None = None
-) -> tuple[list[SharFiles], list[str]]:
-    """The shards to check, and problems with their numbers: every field must have the shards 0 to N - 1.
-
-    `published` returns the published hash of a file by its name below the folder of the set, None if it is not known.
-    With `coded`, only these codes are checked against the cuts, not the other fields of the set.
-    """
-    cuts, tars = shar.shards, {} if coded else shar.audio
-    problems = []
-    count = 0 if coded else 1 + max(max(found, default=-1) for found in (cuts, *tars.values()))
-    for name, found in {"cuts": cuts, **tars}.items():
-        kind = CUTS_NAME if name == "cuts" else AUDIO_NAME.format(name, "{}")
-        missing = [kind.format(shard_text(number)) for number in range(count) if number not in found]
-        if missing:
-            problems.append(
-                f"{', '.join(missing)}: missing; the shards of every field must be numbered 0 to {count - 1}"
-            )
+def _shards(shar: SharSet, coded: CodesSet | None, published: Hashed) -> list[SharFiles]:
+    tars = {} if coded else shar.audio
     home, codes = (coded.folder, coded.fields) if coded else (shar.folder, shar.codes)
-    for name, found in codes.items():
-        for number in sorted(set(cuts) ^ set(found)):
-            which = "missing" if number in cuts else "there are no such cuts"
-            problems.append(f"{name}/codes.{shard_text(number)}.tar: {which}")
     shards = []
-    for number, path in cuts.items():
+    for number, path in shar.shards.items():
         here = {name: found[number] for name, found in tars.items() if number in found}
         of_codes = {name: found[number] for name, found in codes.items() if number in found}
         files = [(file, shar.folder) for file in (path, *here.values())] + [(file, home) for file in of_codes.values()]
         hashes = {file: published(relative(file, root)) for file, root in files}
-        known = {file: found for file, found in hashes.items() if found}
-        shards.append(SharFiles(number, path, here, known, of_codes, home / MIRROR))
-    return shards, problems
+        shards.append(SharFiles(path, here, of_codes, hashes, home / MIRROR))
+    return shards
 
 
 def _check_shard(files: SharFiles) -> ShardReport:
@@ -132,7 +144,7 @@ def _check_shard(files: SharFiles) -> ShardReport:
     audio_of = {codes: audio for audio, codes in CODES_OF.items()}
     for name, tar in files.codes.items():
         where, lengths = f"{name}/{tar.name}", seconds.get(audio_of[tar.parent.name], [])
-        for pair, at in aligned_pairs(where, tar, files.published.get(tar), "array", ids, files.cuts.name, report):
+        for pair, at in _aligned_pairs(where, tar, files.published.get(tar), "array", ids, files.cuts.name, report):
             if not pair.is_placeholder:
                 length = lengths[at] if at is not None and at < len(lengths) else None
                 _check_array(f"{where}: {pair.name}", pair, length, report)
@@ -144,9 +156,9 @@ def _check_shard(files: SharFiles) -> ShardReport:
     return report
 
 
-def _check_cuts(files: SharFiles, report: ShardReport) -> list[CutLine]:
+def _check_cuts(files: SharFiles, report: ShardReport) -> list[_Cut]:
     name = f"cuts/{files.cuts.name}"
-    cuts: list[CutLine] = []
+    cuts: list[_Cut] = []
     try:
         data = files.cuts.read_bytes()
         report.compare(name, ContentHash(files.published.get(files.cuts), data))
@@ -159,7 +171,7 @@ def _check_cuts(files: SharFiles, report: ShardReport) -> list[CutLine]:
     for number, line in enumerate(text.splitlines(), start=1):
         where = f"{name}:{number}"
         try:
-            cut = decode_json(line, CutLine)
+            cut = decode_json(line, _Cut)
         except (msgspec.DecodeError, ValueError) as error:
             report.problems.append(f"{where}: not a cut: {error}")
             continue
@@ -167,24 +179,36 @@ def _check_cuts(files: SharFiles, report: ShardReport) -> list[CutLine]:
             report.problems.append(f"{where}: no recording, without which NeMo's loader stops")
         if not cut.supervisions:
             report.problems.append(f"{where}: no supervision, and so no text")
+        report.problems += [f"{where}: {problem}" for problem in _rejects_of(cut)]
         cuts.append(cut)
         report.seconds += cut.duration
     return cuts
 
 
+def _rejects_of(cut: SourceCut) -> Iterator[str]:
+    """Yield why readers reject the length of a cut or the fields of a supervision, whose span trainers ignore."""
+    reader = SupervisionReader()
+    try:
+        fit(0.0, cut.duration, inf, f"the cut {cut.id}", "its recording")
+        for supervision in cut.supervisions or ():
+            reader.fields(cut.id, supervision)
+    except RecordRejected as rejected:
+        yield rejected.detail
+
+
 def _check_field(
-    name: str, tar: AnyPath, files: SharFiles, cuts: Sequence[CutLine], report: ShardReport
+    name: str, tar: AnyPath, files: SharFiles, cuts: Sequence[_Cut], report: ShardReport
 ) -> list[float | None]:
     """Check the recordings in the tar of a field; returns the seconds of each recording, None if they are not known."""
     where, ids = f"{name}/{tar.name}", [cut.id for cut in cuts]
     published, seconds = files.published.get(tar), list[float | None]()
-    for pair, at in aligned_pairs(where, tar, published, "recording", ids, files.cuts.name, report):
+    for pair, at in _aligned_pairs(where, tar, published, "recording", ids, files.cuts.name, report):
         cut = cuts[at] if name == TARGET and at is not None else None
         seconds.append(_check_recording(tar, where, pair, cut, report))
     return seconds
 
 
-def _check_recording(tar: AnyPath, where: str, pair: Pair, cut: CutLine | None, report: ShardReport) -> float | None:
+def _check_recording(tar: AnyPath, where: str, pair: Pair, cut: _Cut | None, report: ShardReport) -> float | None:
     if pair.is_placeholder:
         return None
     what = f"{where}: {pair.name}"
@@ -208,6 +232,36 @@ def _check_recording(tar: AnyPath, where: str, pair: Pair, cut: CutLine | None, 
     if cut is not None and abs(cut.duration * info.sampling_rate - info.num_samples) > 1:
         report.problems.append(f"{what}: the cut lasts {cut.duration} s, its audio {info.duration}")
     return recording.num_samples / recording.sampling_rate if recording.sampling_rate else None
+
+
+def _aligned_pairs(
+    where: str, tar: AnyPath, published: str | None, kind: str, ids: Sequence[str], cuts: str, report: ShardReport
+) -> Iterator[tuple[Pair, int | None]]:
+    """Yield the items of a tar, each with the number of its cut (from 0). Checks that item and cut have the same id.
+
+    The number is None for an item without a cut. If an item has another id than its cut, the number is None for this
+    item and all items after it.
+
+    Args:
+        where: the name of the tar in messages.
+        tar: the tar.
+        published: its published hash; None if that is not known.
+        kind: the word for an item in messages, in the singular.
+        ids: the ids of the cuts.
+        cuts: the name of the file of the cuts.
+        report: counts the items, and gets the problems.
+    """
+    count, aligned = 0, True
+    for pair in read_pairs(tar, where, published, report.problems):
+        has_cut = count < len(ids)
+        if has_cut and aligned and pair.cut_id != ids[count]:
+            aligned = False  # later items are not aligned either
+            report.problems.append(f"{where}: {kind} {count + 1} is {pair.name}, but cut {count + 1} is {ids[count]}")
+        yield pair, count if has_cut and aligned else None
+        count += 1
+    if count != len(ids):
+        report.problems.append(f"{where}: {count} {kind}s, but {cuts} has {len(ids)} cuts")
+    report.num_members += count
 
 
 def _repeated_ids(shards: Sequence[SharFiles], hashes: Sequence[Hashes]) -> list[str]:
@@ -286,23 +340,10 @@ def text_context_problems(folder: AnyPath, runs: Sequence[PublishedRun]) -> Iter
             yield f"{TEXT_CONTEXT_CUTS}/{texts[number].name}: made of other cuts than cuts/{name} holds now; {_AGAIN}"
 
 
-class _Supervision(msgspec.Struct):
-    """The fields of a supervision that training reads."""
-
-    id: Any = None
-    start: Any = None
-    duration: Any = None
-    text: Any = None
-    language: Any = None
-    speaker: Any = None
-
-
-class _Head(msgspec.Struct):
-    id: str
-    start: Any = None
-    duration: Any = None
-    supervisions: list[_Supervision] = []
-
-
-def _heads(path: AnyPath) -> list[_Head]:
-    return decode_cuts(path.read_bytes(), str(path), _Head)
+def _heads(path: AnyPath) -> list[object]:
+    """The fields of each cut that training reads, without custom ones."""
+    names = ("id", "start", "duration", "text", "language", "speaker")
+    return [
+        (cut.id, cut.start, cut.duration, [[getattr(of, name) for name in names] for of in cut.supervisions or ()])
+        for cut in decode_cuts(path.read_bytes(), str(path), SourceCut)
+    ]

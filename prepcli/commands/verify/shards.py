@@ -1,8 +1,10 @@
-"""Types and functions that all checks share: the result for a part of a set, decoding of audio, repeated ids."""
+"""Shared by all checks: the check of a folder, the result for a part of a set, decoding of audio, repeated ids."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -10,21 +12,34 @@ from prepcli.audio.check import check_decoded
 from prepcli.audio.info import AudioInfo
 from prepcli.audio.probe import probe_bytes
 from prepcli.commands.verify.report import VerifyReport
+from prepcli.commands.verify.runs import PublishedRun
 from prepcli.engine.publishing.hashes import OTHER_BYTES, ContentHash
+from prepcli.engine.publishing.output_files import PublishedFile
+from prepcli.engine.run.crashes import map_refusing_crashes
+from prepcli.engine.state.store_output import OutputFiles
 from prepcli.errors import RecordRejected
-from prepcli.formats.pairs import Pair, read_pairs
 from prepcli.gate import RATE_FIELDS, check_rate
+from prepcli.interface.bars import with_bar
 from prepcli.manifest.record import Record
 from prepcli.planning.hashing import Hashes
 from prepcli.processes.in_hand import take_in_hand
+from prepcli.processes.pools import map_in_order
 from prepcli.storage.paths import AnyPath
 
+Part = TypeVar("Part")
 Hashed = Callable[[str], str | None]
 """A function that returns the published hash of a file (`ContentHash`), or None if it is not known.
 
 Its argument is the name of the file below OUT. The function counts the file as compared, so the caller must compare the
 hash with the content of the file.
 """
+
+
+class CheckedFile(NamedTuple):
+    """A file to check, and its published hash if that is known."""
+
+    path: AnyPath
+    published: str | None
 
 
 @dataclass(slots=True)
@@ -54,13 +69,57 @@ class ShardReport:
             self.problems.append(f"{where}: {OTHER_BYTES}")
 
 
-def add_shard(shard: ShardReport, prefix: str, report: VerifyReport) -> None:
-    """Add the counts of a shard, and its problems, to the report; `prefix` is the folder of the set in OUT."""
-    report.shards += 1
-    report.members += shard.num_members
-    report.records += shard.num_lines
-    report.seconds += shard.seconds
-    report.problems += [prefix + problem for problem in shard.problems]
+@dataclass
+class Verification:
+    """The state of one check of `out`, which the checks of all its sets share.
+
+    Attributes:
+        out: the folder.
+        runs: the runs that made its content.
+        published: the files that the runs have published, by name.
+        num_workers: maximum number of worker processes.
+        work_dir: the folder of the state of runs whose output is in a store.
+        report: gets the counts and the problems.
+        coded: the folder of the Shar set from which codes were made; `out`, unless `out` holds only codes.
+    """
+
+    out: AnyPath
+    runs: Sequence[PublishedRun]
+    published: dict[str, PublishedFile]
+    num_workers: int
+    work_dir: Path | None
+    report: VerifyReport
+    coded: AnyPath
+
+    def __post_init__(self) -> None:
+        self.found = OutputFiles(self.out)
+        self.is_finished = all(run.is_finished for run in self.runs)
+        self.compared: set[str] = set()
+        self.unknown: set[str] = set()  # files of another command, for example, whose OUT.prepcli was removed
+
+    def published_hash(self, name: str) -> str | None:
+        """The published hash of a file, None if it is not known; the caller compares it."""
+        self.compared.add(name)
+        if name not in self.published and self.found.has(name):
+            self.unknown.add(name)
+        return self.published[name].hash if name in self.published else None
+
+    def check(
+        self, check: Callable[[Part], ShardReport], parts: Sequence[Part], prefix: str = "", *, decodes: bool = True
+    ) -> Iterator[ShardReport]:
+        """Yield the result of `check` for each of the parts, after adding its counts and problems to the report.
+
+        `prefix`: the folder of the set in OUT, for its problems. `decodes`: whether `check` may crash a decoder.
+        """
+        results = (map_refusing_crashes if decodes else map_in_order)(check, parts, self.num_workers)
+        report = self.report
+        for shard in with_bar(results, len(parts), "verify", "shards"):
+            report.shards += 1
+            report.members += shard.num_members
+            report.records += shard.num_lines
+            report.seconds += shard.seconds
+            report.problems += [prefix + problem for problem in shard.problems]
+            yield shard
 
 
 def check_audio(data: bytes, name: str, file: AnyPath, where: str, report: ShardReport) -> AudioInfo | None:
@@ -88,36 +147,6 @@ def check_rates(record: Record, rate: int) -> None:
     for name in RATE_FIELDS:
         if name in record.fields:
             check_rate(name, record.get(name), rate)
-
-
-def aligned_pairs(
-    where: str, tar: AnyPath, published: str | None, kind: str, ids: Sequence[str], cuts: str, report: ShardReport
-) -> Iterator[tuple[Pair, int | None]]:
-    """Yield the items of a tar, each with the number of its cut (from 0). Checks that item and cut have the same id.
-
-    The number is None for an item without a cut. If an item has another id than its cut, the number is None for this
-    item and all items after it.
-
-    Args:
-        where: the name of the tar in messages.
-        tar: the tar.
-        published: its published hash; None if that is not known.
-        kind: the word for an item in messages, in the singular.
-        ids: the ids of the cuts.
-        cuts: the name of the file of the cuts.
-        report: counts the items, and gets the problems.
-    """
-    count, aligned = 0, True
-    for pair in read_pairs(tar, where, published, report.problems):
-        has_cut = count < len(ids)
-        if has_cut and aligned and pair.cut_id != ids[count]:
-            aligned = False  # later items are not aligned either
-            report.problems.append(f"{where}: {kind} {count + 1} is {pair.name}, but cut {count + 1} is {ids[count]}")
-        yield pair, count if has_cut and aligned else None
-        count += 1
-    if count != len(ids):
-        report.problems.append(f"{where}: {count} {kind}s, but {cuts} has {len(ids)} cuts")
-    report.num_members += count
 
 
 def repeated(hashes: Iterable[Hashes]) -> Hashes:

@@ -1,10 +1,11 @@
 """Checks the shards, manifests, indexes and metadata of a tarred data set, at least as strictly as any loader."""
 
+import contextlib
 import re
 import tarfile
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -13,29 +14,28 @@ from prepcli.audio.info import AudioInfo
 from prepcli.audio.limits import SAME_SECONDS
 from prepcli.commands.verify.indexes import index_problems
 from prepcli.commands.verify.report import VerifyReport
-from prepcli.commands.verify.shards import Hashed, ShardReport, add_shard, check_audio, check_rates, line_hash
+from prepcli.commands.verify.shards import ShardReport, Verification, check_audio, check_rates, line_hash
 from prepcli.engine.publishing.hashes import ContentHash
-from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.engine.state.work_folder import undone_versions
 from prepcli.errors import RecordRejected, UsageError, option
 from prepcli.formats.folders import numbered
-from prepcli.formats.sets import TarredSet
 from prepcli.formats.tar import open_regular, read_members
 from prepcli.formats.tarred import (
     SHARD_MANIFEST_FILE,
     SHARD_MANIFEST_FOLDER,
     SHARD_MANIFEST_NAME,
     TAR_NAME,
+    TarredSet,
     member_of_line,
     metadata_name,
     read_metadata,
     tar_numbers,
 )
-from prepcli.interface.bars import with_bar
 from prepcli.manifest.fields import decode_value, parse_fields
 from prepcli.manifest.record import Record
 from prepcli.storage.paths import AnyPath, relative
 
+_SCRATCH = "manifest_{}.json"
 _ONE_DOT = re.compile(r"[^./]+\.[^./]+$")
 
 
@@ -179,71 +179,63 @@ def _lines_of(path: AnyPath) -> Iterator[bytes]:
         yield from file
 
 
-def lines_by_shard(whole: AnyPath, prefix: str, problems: list[str]) -> tuple[Counter[int], Counter[int]]:
+def _lines_by_shard(
+    whole: AnyPath, where: str, problems: list[str], scratch: Path | None
+) -> tuple[Counter[int], Counter[int]]:
     """Count the lines of each shard in the manifest of the whole set; adds problems of lines to `problems`.
+
+    With `scratch`, the lines of each shard are written to a file there (`_SCRATCH`).
 
     Returns:
         Two counters by the number of the shard: the number of its lines, and the sum of their hashes (`line_hash`).
     """
     totals: Counter[int] = Counter()
     digests: Counter[int] = Counter()
+    file: IO[bytes] | None = None
+    written: int | None = None
     try:
-        for number, (line, shard) in enumerate(_with_shard(whole), start=1):
-            if shard is None:
-                problems.append(f"{prefix}{whole.name}:{number}: no usable line with a shard_id")
-            else:
+        with contextlib.ExitStack() as opened:
+            for number, line in enumerate(_lines_of(whole), start=1):
+                shard = _shard_of(line)
+                if shard is None:
+                    problems.append(f"{where}:{number}: no usable line with a shard_id")
+                    continue
                 totals[shard] += 1
                 digests[shard] += line_hash(line)
+                if scratch is not None:
+                    if file is None or written != shard:
+                        opened.close()
+                        file, written = opened.enter_context((scratch / _SCRATCH.format(shard)).open("ab")), shard
+                    file.write(line)
     except OSError as error:
-        problems.append(f"{prefix}{whole.name}: cannot be read: {error.strerror}")
+        problems.append(f"{where}: cannot be read: {error.strerror}")
     return totals, digests
 
 
-def _with_shard(whole: AnyPath) -> Iterator[tuple[bytes, int | None]]:
-    for line in _lines_of(whole):
+def _shard_of(line: bytes) -> int | None:
+    try:
+        fields = parse_fields(line)
+        shard = decode_value(fields["shard_id"]) if "audio_filepath" in fields else None
+    except (RecordRejected, KeyError):
+        return None
+    return shard if type(shard) is int else None
+
+
+def verify_tarred(tarred: TarredSet, of: Verification) -> None:
+    """Check a tarred set, or the sets of its buckets; if its run has not ended, only the existing shards."""
+    if tarred.is_empty:
         try:
-            fields = parse_fields(line)
-            shard = decode_value(fields["shard_id"]) if "audio_filepath" in fields else None
-        except (RecordRejected, KeyError):
-            shard = None
-        yield line, shard if type(shard) is int else None
+            tarred.check_parts()
+        except UsageError as error:
+            of.report.problems.append(str(error))
+    for part in tarred.sets:
+        _verify(part, of)
 
 
-def split_manifest(whole: AnyPath, scratch: Path, shards: Iterable[int]) -> dict[int, Path]:
-    """Write the lines of the whole manifest to one file per shard, for sets without sharded manifests.
-
-    Returns:
-        The path of the file by the number of the shard. A shard of `shards` without lines has an empty file.
-    """
-    files = {number: scratch / f"manifest_{number}.json" for number in shards}
-    for path in files.values():
-        path.touch()
-    current: tuple[int, IO[bytes]] | None = None
-    for line, shard in _with_shard(whole):
-        if shard is None:
-            continue
-        if current is None or current[0] != shard:
-            if current is not None:
-                current[1].close()
-            current = (shard, files.setdefault(shard, scratch / f"manifest_{shard}.json").open("ab"))
-        current[1].write(line)
-    if current is not None:
-        current[1].close()
-    return files
-
-
-def verify_tarred_set(
-    one: TarredSet, out: AnyPath, published_in: Hashed, num_workers: int, is_finished: bool, report: VerifyReport
-) -> None:
-    """Check a tarred set; if its run has not ended, only the existing shards."""
-    folder = one.folder
-    prefix = "" if folder == out else f"{relative(folder, out)}/"
-
-    def published(name: str) -> str | None:
-        return published_in(prefix + name)
-
-    whole = one.whole
-    config = _dataset_config(folder, one.version, prefix, report) if is_finished or whole.is_file() else {}
+def _verify(one: TarredSet, of: Verification) -> None:
+    folder, whole, report = one.folder, one.whole, of.report
+    prefix = "" if folder == of.out else f"{relative(folder, of.out)}/"
+    config = _dataset_config(folder, one.version, prefix, report) if of.is_finished or whole.is_file() else {}
     numbers = tar_numbers(folder)
     shard_manifests = list(numbered(folder / SHARD_MANIFEST_FOLDER, SHARD_MANIFEST_FILE))
     for removed in undone_versions(folder):
@@ -252,39 +244,42 @@ def verify_tarred_set(
             f"begun it ({option('--undo-concat')})"
         )
         numbers, shard_manifests = list(one.shards), list(one.manifests)
-    with_tars = bool(numbers)
     in_config = config.get("num_shards") or 0
     expected = max(in_config, len(numbers), len(shard_manifests))
-    has_whole = is_finished or 0 < expected <= in_config  # the last step of a run writes the whole manifest
+    has_whole = of.is_finished or 0 < expected <= in_config  # the last step of a run writes the whole manifest
     for kind, files in ((TAR_NAME, numbers), (SHARD_MANIFEST_NAME, shard_manifests)):
         if has_whole and files and files != list(range(expected)):
             missing = ", ".join(kind.format(n) for n in sorted(set(range(expected)) - set(files)))
             named = missing or kind.format("*")
             report.problems.append(f"{prefix}{named}: shards must be numbered 0 to {expected - 1}")
-    totals, digests = lines_by_shard(whole, prefix, report.problems) if has_whole else (Counter(), Counter())
-    with tempfile.TemporaryDirectory(prefix="prepcli-verify-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="prepcli-verify-") as temporary:
+        scratch = None if shard_manifests else Path(temporary)
+        totals, digests = Counter[int](), Counter[int]()
+        if has_whole:
+            totals, digests = _lines_by_shard(whole, prefix + whole.name, report.problems, scratch)
+        elif scratch is not None and whole.is_file():
+            _lines_by_shard(whole, prefix + whole.name, [], scratch)
         found = numbers or shard_manifests or sorted(totals)
-        if found and not with_tars:
+        if found and not numbers:
             report.notes.append(f"{folder} has no tars, as with --only-manifests: only its manifests were checked")
+        lines = {} if scratch is None else {number: scratch / _SCRATCH.format(number) for number in found}
+        for path in lines.values() if has_whole and whole.is_file() else ():
+            path.touch()  # of a shard without lines
+        manifests: Mapping[int, AnyPath] = {number: path for number, path in lines.items() if path.exists()}
         if shard_manifests:
-            manifests: Mapping[int, AnyPath] = {number: folder / SHARD_MANIFEST_NAME.format(number) for number in found}
-        else:
-            # The last step of the run writes the lines of further shards.
-            manifests = split_manifest(whole, Path(scratch), found if has_whole else []) if whole.is_file() else {}
+            manifests = {number: folder / SHARD_MANIFEST_NAME.format(number) for number in found}
         shards = [
             ShardFiles(
                 number,
-                folder / TAR_NAME.format(number) if with_tars else None,
+                folder / TAR_NAME.format(number) if numbers else None,
                 manifests.get(number),
-                published(TAR_NAME.format(number)),
-                published(SHARD_MANIFEST_NAME.format(number)) if shard_manifests else None,
+                of.published_hash(prefix + TAR_NAME.format(number)),
+                of.published_hash(prefix + SHARD_MANIFEST_NAME.format(number)) if shard_manifests else None,
                 None if shard_manifests else whole.name,
             )
             for number in found
         ]
-        results = map_refusing_crashes(check_shard, shards, num_workers)
-        for number, shard in zip(found, with_bar(results, len(shards), "verify", "shards"), strict=True):
-            add_shard(shard, prefix, report)
+        for number, shard in zip(found, of.check(check_shard, shards, prefix), strict=True):
             if has_whole and (totals[number], digests[number]) != (shard.num_lines, shard.lines_digest):
                 report.problems.append(
                     f"{prefix}{whole.name}: its {totals[number]} lines of shard {number} are not the "

@@ -2,17 +2,21 @@
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from prepcli.engine.run.unfinished import refuse_unfinished
 from prepcli.errors import UsageError, option
 from prepcli.formats.archives import ZipMembers
 from prepcli.formats.folders import advice_on_audio, listing
-from prepcli.formats.sets import ParquetSet, SharSet, StoredSet, TarredSet, WenetSet, sets_in
+from prepcli.formats.parquet import ParquetSet
+from prepcli.formats.sets import sets_in
 from prepcli.formats.shar import AUDIO_FILE, CUTS_FILE
-from prepcli.formats.tarred import SHARD_MANIFEST_FOLDER
-from prepcli.formats.wenet import list_kind
+from prepcli.formats.shar_set import SharSet
+from prepcli.formats.stored_set import StoredSet
+from prepcli.formats.tarred import SHARD_MANIFEST_FOLDER, TarredSet
+from prepcli.formats.wenet import WenetSet, list_kind
 from prepcli.interface.calls import tell
 from prepcli.interface.shared_options import SetInput
 from prepcli.jobs.inputs.arrow import ARROW_SUFFIXES, is_arrow, refusal_of_file, refusal_of_folder
@@ -102,10 +106,8 @@ def containers_in(folder: str, options: SetInput) -> list[str]:
         top = top.parent
     refuse_unfinished(top)
     for one in sets_in(top):
-        if wanted is None or wanted == one.kind:
-            found = _of_set(one, options)
-            if found:
-                return found
+        if wanted in (None, one.kind) and one.kind in _READERS and (found := _READERS[one.kind](one, options)):
+            return found
     names = listing(top).files
     tars = sorted((name for name in names if name.lower().endswith(_TARS)), key=by_number)
     if tars and wanted in (None, "webdataset", "wenet"):
@@ -130,26 +132,6 @@ def containers_in(folder: str, options: SetInput) -> list[str]:
     )
 
 
-def _of_set(one: StoredSet, options: SetInput) -> list[str]:
-    if isinstance(one, TarredSet):
-        one.check_parts()
-        return [found for part in one.sets for found in _of_tarred(part)]
-    if isinstance(one, SharSet):
-        if not one.audio:
-            raise UsageError(f"{one.folder} is a Lhotse Shar without audio: give the manifest that names its audio")
-        _check_gaps(one)
-        return [_of_shard(one, number, cuts) for number, cuts in one.cuts().items()]
-    if isinstance(one, WenetSet):
-        return _wenet(one, options)
-    if isinstance(one, ParquetSet):
-        _check_gaps(one)
-        return [
-            _parquet(path, options)
-            for path in _one_split(sorted(one.record_files(), key=by_number), one.folder, options)
-        ]
-    return []
-
-
 def _check_gaps(one: StoredSet) -> None:
     """Raise `UsageError` if a number between those of two shards is missing."""
     numbers = list(one.shards)
@@ -158,6 +140,24 @@ def _check_gaps(one: StoredSet) -> None:
             f"{one.folder} lacks shard {missing[0]}, and has shard {max(numbers)}; copy it again, or name the files of "
             "the others"
         )
+
+
+def _of_tarred_set(tarred: TarredSet, _: SetInput) -> list[str]:
+    tarred.check_parts()
+    return [container for part in tarred.sets for container in _of_tarred(part)]
+
+
+def _of_shar(shar: SharSet, _: SetInput) -> list[str]:
+    if not shar.audio:
+        raise UsageError(f"{shar.folder} is a Lhotse Shar without audio: give the manifest that names its audio")
+    _check_gaps(shar)
+    return [_of_shard(shar, number, cuts) for number, cuts in shar.cuts().items()]
+
+
+def _of_parquet(files: ParquetSet, options: SetInput) -> list[str]:
+    _check_gaps(files)
+    paths = _one_split(sorted(files.record_files(), key=by_number), files.folder, options)
+    return [_parquet(path, options) for path in paths]
 
 
 def _of_tarred(one: TarredSet) -> list[str]:
@@ -261,6 +261,15 @@ def _wenet(one: WenetSet, options: SetInput) -> list[str]:
     if one.is_raw:
         return [Catalogue(check_file(str(one.list)), raw_list_lines, (), "wenet list", LIST)]
     return [_samples(str(tar), "wenet", options) for tar in one.tars]
+
+
+_READERS: dict[str, Callable[[Any, SetInput], list[str]]] = {
+    "tarred": _of_tarred_set,
+    "shar": _of_shar,
+    "wenet": _wenet,
+    "parquet": _of_parquet,
+}
+"""For each kind of set that can be an input, the function that gives the containers of a set."""
 
 
 def _below(folder: AnyPath, suffix: str) -> list[str]:

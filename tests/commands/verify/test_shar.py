@@ -170,6 +170,14 @@ def an_id_in_two_shards(out: Path) -> None:
         shutil.copy(files[0], files[1])
 
 
+def a_text_that_is_a_number(out: Path) -> None:
+    rewrite_cuts(cuts(out), lambda found: found[3]["supervisions"][0].update(text=12))
+
+
+def a_cut_without_a_length(out: Path) -> None:
+    rewrite_cuts(cuts(out), lambda found: found[3].pop("duration"))
+
+
 DAMAGE: dict[Callable[[Path], None], str] = {
     cut_within_a_member: "target_audio/recording.000001.tar: broken after",
     cut_between_members: "context_audio/recording.000001.tar: cut off",
@@ -191,6 +199,8 @@ DAMAGE: dict[Callable[[Path], None], str] = {
     a_cut_of_another_length: "the cut lasts 9.0 s",
     no_placeholder: "cuts/cuts.000001.jsonl.gz:4: no recording",
     no_supervision: "cuts/cuts.000001.jsonl.gz:4: no supervision",
+    a_text_that_is_a_number: "cuts/cuts.000001.jsonl.gz:4: text is 12; it must be a string",
+    a_cut_without_a_length: "lasts 0 s, so it has no audio",
     torn_cuts: "cuts/cuts.000001.jsonl.gz: cannot be read",
     blank_line: "cuts/cuts.000001.jsonl.gz:9: not a cut",
     lose_a_tar: "context_audio/recording.000001.tar: missing; the shards of every field must be numbered 0 to 2",
