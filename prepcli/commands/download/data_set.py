@@ -130,7 +130,7 @@ class CorpusPart:
         trees: the folders that the archive fills, relative to the data root; empty for a corpus on disk.
         manifests: the manifests to write, relative to the data root.
         read: a function that yields the utterances; those of one manifest are consecutive. Its argument is `copy` or,
-            if that is None, the folder with the content of the archive.
+            if that is None, the folder with the content of the archive. The caller changes what is yielded.
         recordings: globs such as `data/**/*.flac` of all recordings (`prepcli.commands.download.recordings.files_in`),
             relative to the folder that `read` takes. Those that no utterance names are rejects.
         named: a function that yields further recordings which published lists name; its argument is that of `read`.

@@ -4,7 +4,7 @@ import os
 import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -43,8 +43,8 @@ def write_index(data_set: CorpusPart, root: Path, file: Path) -> int:
     count, listing, seen = 0, PublishedRecordings(), defaultdict[str, SeenIds](SeenIds)
     folder = data_set.copy or root / data_set.top
     with naming(file), TemporaryFile(dir=file.parent) as draft:
-        for utterance in data_set.read(folder):
-            line = _checked(utterance, folder)
+        for line in data_set.read(folder):
+            _check(line, folder)
             if line.reason is None:
                 seen[line.manifest].add(_id(line))
             listing.add(line.source)
@@ -66,9 +66,8 @@ def write_index(data_set: CorpusPart, root: Path, file: Path) -> int:
     return count
 
 
-def _checked(utterance: Utterance, folder: Path) -> Utterance:
-    """A copy of an utterance with its duration, or with the reason why it cannot be used."""
-    line = replace(utterance)
+def _check(line: Utterance, folder: Path) -> None:
+    """Complete an utterance by its duration, or by the reason why it cannot be used."""
     if line.reason is None:
         try:
             if any("\ufffd" in str(value) for value in line.fields.values()):
@@ -85,7 +84,6 @@ def _checked(utterance: Utterance, folder: Path) -> Utterance:
             line.reason, line.detail = rejected.reason, rejected.detail
     # In an index, a duration of 0 is left out, and so is the duration of an utterance that cannot be used.
     line.duration = (line.duration or None) if line.reason is None else None
-    return line
 
 
 def _id(line: Utterance) -> str:

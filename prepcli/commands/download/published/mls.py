@@ -115,7 +115,7 @@ def _read(root: Path, tree: str, code: str, suffix: str) -> Iterator[Utterance]:
             utterance = row.utterance(f"{folder}.json", source, fields)
             utterance.duration = _seconds(segment, id)
             if part == "train" and id in wanted:
-                kept.setdefault(id, utterance)
+                kept.setdefault(id, replace(utterance))
             yield utterance
         if part == "train":
             yield from _small_parts(tree, listed, kept)
