@@ -39,7 +39,7 @@ class Audio(NamedTuple):
 def real_file(base_dir: str, path: str, looks_up: bool = True) -> str:
     """The path of an audio file, which starts from `base_dir` if it is relative, without links and `..`.
 
-    Of a record in a container, only the container is looked up. An address in a store is returned as it is. Without
+    For a record in a container, only the container is looked up. An address in a store is returned as it is. Without
     `looks_up`, only its folder is looked up, once for all of its files: the file itself may be a link.
     """
     whole = path_in(base_dir, path)
@@ -99,7 +99,7 @@ class AudioKeys:
 
 
 class _ChannelCollector:
-    """Collects hashes of the channels that records name, beside the results of another collector."""
+    """Collects hashes of the channels that records name, and lets another collector collect the rest."""
 
     def __init__(self, make: Callable[[], Collector]) -> None:
         self._inner = make()
