@@ -14,10 +14,11 @@ from prepcli.formats.tarred import TarredSet
 from prepcli.formats.wenet import WenetSet
 from prepcli.storage.paths import AnyPath
 
-_KINDS: tuple[type[StoredSet], ...] = (
+KINDS: tuple[type[StoredSet], ...] = (
     *(SharSet, TarredSet, CodesSet, WenetSet),
     *(MelSet, ParquetSet, OmnilingualSet, OmnivoiceSet, QwenSet),
 )
+"""The kinds, in the order in which they are looked for: of several sets in a folder, readers prefer the first."""
 
 
 def sets_in(folder: AnyPath, published: Collection[str] = ()) -> Iterator[StoredSet]:
@@ -31,7 +32,7 @@ def sets_in(folder: AnyPath, published: Collection[str] = ()) -> Iterator[Stored
     """
     listed = listing(folder)
     has_cuts = False
-    for kind in _KINDS:
+    for kind in KINDS:
         if has_cuts and kind is CodesSet:
             continue
         if (one := kind.found_in(folder, listed, published)) is not None:

@@ -80,7 +80,7 @@ def verify_quickly(out: AnyPath, work_dir: Path | None = None) -> VerifyReport:
     return report
 
 
-_CHECKS: dict[str, Callable[[Any, Verification], None]] = {
+CHECKS: dict[str, Callable[[Any, Verification], None]] = {
     "tarred": verify_tarred,
     "shar": verify_shar,
     "codes": verify_codes,
@@ -138,7 +138,7 @@ def check_set(
     for path in irregular_files(out):
         report.problems.append(f"{relative(path, out)}: not a regular file but a pipe, a device or a broken link")
     for stored in sets:
-        _CHECKS.get(stored.kind, verify_export)(stored, of)
+        CHECKS.get(stored.kind, verify_export)(stored, of)
     for run in runs:
         compare_with_audio(run, of.coded, num_workers, report)
     for name in manifests:

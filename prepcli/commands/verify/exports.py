@@ -6,7 +6,7 @@ from prepcli.commands.verify import mels, omnilingual, omnivoice, parquet, qwen3
 from prepcli.commands.verify.shards import Verification, repeated
 from prepcli.formats.stored_set import StoredSet
 
-_RULES: dict[str, Any] = {
+RULES: dict[str, Any] = {
     "wenet": wenet,
     "mels": mels,
     "parquet": parquet,
@@ -21,7 +21,7 @@ problems, such as missing files; `check(part)` returns the `ShardReport` of a pa
 
 def verify_export(export: StoredSet, of: Verification) -> None:
     """Check each part of an export, and that ids are unique over all parts."""
-    report, rules = of.report, _RULES[export.kind]
+    report, rules = of.report, RULES[export.kind]
     report.kind = export.kind
     parts, problems = rules.find(export, of.published_hash)
     checked = list(of.check(rules.check, parts, decodes=export.kind != "mels"))

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from prepcli.commands.verify import checking, exports
+from prepcli.formats import sets
 from tests.conftest import copy_set, write_lines
 from tests.support.audio_files import write_audio
 from tests.support.running import prepcli
@@ -45,6 +47,10 @@ def test_a_good_set(made: Path) -> None:
         assert report["notes"][0].startswith("1 records would be dropped by WeNet's default filter_conf")
         assert report["hashes_known"]
     assert "note     1 records would be dropped" in prepcli("verify", made / "out").out
+
+
+def test_each_kind_of_set_has_a_check() -> None:
+    assert {kind.kind for kind in sets.KINDS} == set(checking.CHECKS) | set(exports.RULES)
 
 
 def drop_text(content: Members) -> None:
