@@ -28,11 +28,15 @@ TEXT_CONTEXT_CUTS = "cuts_textContext"
 AUDIO_NAME = "{}/recording.{}.tar"
 CUTS_FILE = re.compile(r"cuts\.(\d+)\.jsonl(\.gz)?$")
 AUDIO_FILE = re.compile(r"recording\.(\d+)\.tar$")
+RECORDING = "recording"
+"""The field of the audio of cuts that every loader of lhotse reads, with `cut.load_audio()`."""
 TARGET = "target_audio"
+"""The field of the audio of cuts that only Magpie-TTS reads."""
 CONTEXT = "context_audio"
 OUTPUT_PATTERNS = (
     CUTS_NAME.format(NUMBER),
     PLAIN_CUTS_NAME.format(NUMBER),
+    AUDIO_NAME.format(RECORDING, NUMBER),
     AUDIO_NAME.format(TARGET, NUMBER),
     AUDIO_NAME.format(CONTEXT, NUMBER),
 )

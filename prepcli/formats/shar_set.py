@@ -9,7 +9,7 @@ from prepcli.errors import UsageError
 from prepcli.formats.codes import CODES_FILE, CODES_OF
 from prepcli.formats.folders import Listing, listing, numbered, two_of_a_shard
 from prepcli.formats.names import MIRROR
-from prepcli.formats.shar import AUDIO_FILE, AUDIO_NAME, CUTS_FILE, CUTS_NAME, TARGET, shard_text
+from prepcli.formats.shar import AUDIO_FILE, AUDIO_NAME, CUTS_FILE, CUTS_NAME, RECORDING, TARGET, shard_text
 from prepcli.formats.stored_set import Shards, StoredSet, pattern
 from prepcli.formats.training_config import shar_entry
 from prepcli.storage.paths import AnyPath
@@ -148,7 +148,7 @@ class SharSet(StoredSet):
         All codecs use the same field names for codes. If the set has codes of several codecs, the entry has those of
         the last one by name.
         """
-        audio = sorted(self.audio, key=lambda name: (name != TARGET, name))
+        audio = sorted(self.audio, key=lambda name: (name not in (RECORDING, TARGET), name))
         fields = {"cuts": self.shards} | {name: self.audio[name] for name in audio}
         fields |= {name.rpartition("/")[2]: tars for name, tars in self.codes.items()}
         return shar_entry({name: pattern(files) for name, files in fields.items()})

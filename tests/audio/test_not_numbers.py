@@ -109,7 +109,7 @@ def _codes_refuse(folder: Path, data: bytes) -> str:
     assert len(good) == len(data)
     manifest = manifest_of(folder, good_wav=good)
     assert prepcli("manifest-to-shar", manifest, folder / "shar", "--audio-format", "original").code == 0
-    (tar,) = (folder / "shar/target_audio").iterdir()
+    (tar,) = (folder / "shar/recording").iterdir()
     assert dict(members(tar))
     tar.write_bytes(tar.read_bytes().replace(good, data))
     (member,) = index_shard(find_input(folder / "shar")[0]).fields["target_audio"]

@@ -157,7 +157,7 @@ def audio_by_text(out: Path, kind: str) -> dict[str, bytes]:
         elif kind == "wenet":
             audio = {name.rpartition(".")[0]: data for name, data in content.items() if not name.endswith(".txt")}
             found |= {content[f"{key}.txt"].decode(): data for key, data in audio.items()}
-        elif tar_path.parent.name == "target_audio":
+        elif tar_path.parent.name in ("recording", "target_audio"):
             audio = {name.rpartition(".")[0]: data for name, data in content.items() if not name.endswith(".json")}
             cuts = out / "cuts" / f"cuts.{tar_path.stem.partition('.')[2]}.jsonl.gz"
             for line in gzip.decompress(cuts.read_bytes()).splitlines():

@@ -94,7 +94,8 @@ def read_cuts(path: Path) -> list[dict[str, Any]]:
 def read_shard(out: Path, number: int) -> list[Item]:
     """The items of a shard; its fields must be aligned."""
     cuts = read_cuts(out / f"cuts/cuts.{number:06d}.jsonl.gz")
-    tars = [out / f"{field}/recording.{number:06d}.tar" for field in FIELDS]
+    main = "recording" if (out / "recording").is_dir() else "target_audio"
+    tars = [out / f"{field}/recording.{number:06d}.tar" for field in (main, "context_audio")]
     found = [recordings(tar) if tar.exists() else [None] * len(cuts) for tar in tars]
     items = [Item(*parts) for parts in zip(cuts, *found, strict=True)]
     for item in items:
@@ -112,7 +113,7 @@ def read_set(out: Path) -> list[Item]:
 def shar_fields(out: Path) -> dict[str, list[str]]:
     """What `CutSet.from_shar(fields=...)` takes."""
     fields = {"cuts": sorted(str(path) for path in (out / "cuts").iterdir())}
-    for name in FIELDS:
+    for name in ("recording", *FIELDS):
         if (out / name).is_dir():
             fields[name] = sorted(str(path) for path in (out / name).iterdir())
     return fields

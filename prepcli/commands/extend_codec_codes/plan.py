@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from prepcli.engine.state.plan import Unit
 from prepcli.engine.state.store_output import OutputFiles
 from prepcli.errors import UsageError
-from prepcli.formats.shar import AUDIO_NAME, CONTEXT, TARGET, shard_text
+from prepcli.formats.shar import AUDIO_NAME, CONTEXT, RECORDING, TARGET, shard_text
 from prepcli.formats.shar_set import SharSet
 from prepcli.manifest.shar_cuts import CutsFile, ShardSize
 from prepcli.storage.input_files import FileState, state_of
@@ -23,7 +23,7 @@ class InputShard:
     Attributes:
         number: the number of the shard.
         cuts: the path of its cuts.
-        tars: the path of the tar of each audio field.
+        tars: the path of the tar of each audio field; `TARGET` stands also for `RECORDING`.
         state: the state of the cuts before they were read.
     """
 
@@ -53,15 +53,21 @@ def find_input(folder: AnyPath) -> list[InputShard]:
     """
     shar = SharSet(folder)
     cuts = shar.cuts()
-    fields = {name: shar.audio.get(name, {}) for name in (TARGET, CONTEXT) if name in (TARGET, *shar.audio)}
+    main = RECORDING if RECORDING in shar.audio and TARGET not in shar.audio else TARGET
+    fields = {name: shar.audio.get(name, {}) for name in (main, CONTEXT) if name in (main, *shar.audio)}
     for name, found in fields.items():
         for number in sorted(set(cuts) - set(found)):
             missing = AUDIO_NAME.format(name, shard_text(number))
             raise UsageError(f"{folder}/{missing} is missing, but {cuts[number].name} is; repair the set first")
     return [
-        InputShard(number, path, {name: found[number] for name, found in fields.items()}, state_of(path))
+        InputShard(number, path, {_codes_of(name): found[number] for name, found in fields.items()}, state_of(path))
         for number, path in cuts.items()
     ]
+
+
+def _codes_of(field: str) -> str:
+    """The field by which codes of audio are named: `TARGET` for the audio of the cuts."""
+    return TARGET if field == RECORDING else field
 
 
 def audio_bytes(folder: AnyPath, shards: Sequence[InputShard]) -> int:

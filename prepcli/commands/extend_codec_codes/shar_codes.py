@@ -166,7 +166,8 @@ def _fields(folder: AnyPath, first: InputShard, codes: Mapping[str, AnyPath], sh
     """
     root = path_of(absolute_folder(str(folder)))
     cuts = root / "cuts" / first.cuts.name.replace(shard_text(first.number), shards)
-    audio = {field: root / AUDIO_NAME.format(field, shards) for field in first.tars}
+    names = [tar.parent.name for tar in first.tars.values()]
+    audio = {name: root / AUDIO_NAME.format(name, shards) for name in names}
     own = {field: path_of(absolute_folder(str(path.parent))) / path.name for field, path in codes.items()}
     return {"cuts": cuts, **audio, **own}
 

@@ -65,7 +65,7 @@ def extend_text_context(
     Example: prepcli extend-text-context shar/ --suffix field:emotion
 
     Returns:
-        The report of the run; its `outputs` are two paths for a training config: `cuts` and `target_audio`.
+        The report of the run; its `outputs` are two paths for a training config: `cuts` and the field with the audio.
 
     Raises:
         UsageError: invalid options, or inputs that cannot be read.
@@ -84,7 +84,7 @@ def extend_text_context(
     from prepcli.engine.state.plan import InputFile, Plan
     from prepcli.errors import option
     from prepcli.formats.indexes import indexes_of
-    from prepcli.formats.shar import AUDIO_NAME, TARGET, TEXT_CONTEXT_CUTS, shard_range, shard_text
+    from prepcli.formats.shar import AUDIO_NAME, RECORDING, TARGET, TEXT_CONTEXT_CUTS, shard_range, shard_text
     from prepcli.formats.shar_set import SharSet
     from prepcli.manifest.shar_cuts import CutsFile, cuts_digest, measure_cuts
     from prepcli.storage.input_files import state_of
@@ -120,7 +120,8 @@ def extend_text_context(
         shards = shard_range([unit.number for unit in made.units])
         ending = ".jsonl.gz" if made.units[0].file.path.suffix == ".gz" else ".jsonl"
         details: dict[str, Any] = {"cuts": output.path / f"{TEXT_CONTEXT_CUTS}/cuts.{shards}{ending}"}
-        details[TARGET] = output.path / AUDIO_NAME.format(TARGET, shards)
+        field = next(name for name in (TARGET, RECORDING) if name == RECORDING or name in SharSet(output.path).audio)
+        details[field] = output.path / AUDIO_NAME.format(field, shards)
         if lost := totals(markers)[LOST_TEXTS]:
             details["texts"] = (
                 f"{lost:,.0f} cuts had a normalized_text, which MagpieTTS reads in place of the text: "

@@ -11,7 +11,7 @@ from prepcli.commands.inspect.kinds import Subject
 from prepcli.commands.inspect.record import Located, named_audio
 from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.errors import RecordRejected, UsageError
-from prepcli.formats.shar import TARGET
+from prepcli.formats.shar import RECORDING, TARGET
 from prepcli.storage.paths import AnyPath, path_of
 
 MAX_CLIP_SAMPLES = 300_000
@@ -59,7 +59,7 @@ def _task_for(subject: Subject, example: Example, audio_base_dir: AnyPath | None
         return AudioClip(note=str(error))
     if not located:
         return AudioClip(note="its audio lies in no file that is known here")
-    audio: Located = next((one for one in located if one.field == TARGET), located[0])
+    audio: Located = next((one for one in located if one.field in (RECORDING, TARGET)), located[0])
     if audio.problem is not None:
         return AudioClip(note=audio.problem)
     if subject.kind == "shar":  # a tar of a Shar set holds the audio of the cut, not of its recording

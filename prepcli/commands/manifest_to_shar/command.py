@@ -41,6 +41,15 @@ def manifest_to_shar(
         Literal["flac", "wav", "opus", "original"],
         Option("Encode audio to this format; original: keep the format of each file."),
     ] = "flac",
+    audio_field: Annotated[
+        Literal["recording", "target_audio"] | None,
+        Option(
+            "Field with the audio of the cuts: recording, which NeMo's ASR and every program of lhotse read, or "
+            "target_audio, which only Magpie-TTS reads.",
+            shown_default="target_audio where records have context audio, else recording",
+            added_later=True,
+        ),
+    ] = None,
     target_sample_rate: Annotated[
         int | None, Option("Resample to this rate (Hz).", shown_default="unchanged; opus: 48000")
     ] = None,
@@ -54,12 +63,14 @@ def manifest_to_shar(
     work_dir: WorkDir = None,
     **more: Unpack[ShardArguments],
 ) -> "Report":
-    """Turn NeMo manifests, with or without context audio, into Lhotse Shar shards for Magpie-TTS.
+    """Turn NeMo manifests into Lhotse Shar shards, for ASR or, with context audio, for Magpie-TTS.
 
-    Writes OUT/cuts/cuts.{000000}.jsonl.gz, OUT/target_audio/recording.{000000}.tar and, if the records name a
-    context, OUT/context_audio/recording.{000000}.tar, as CutSet.from_shar(fields=...) and NeMo's
-    MagpieTTSLhotseDataset read them. Within a shard a segment is decoded and encoded once, however many records
-    use it; a whole mono file that already has the right format and rate is copied byte for byte.
+    Writes OUT/cuts/cuts.{000000}.jsonl.gz and OUT/recording/recording.{000000}.tar, as CutSet.from_shar and NeMo's ASR
+    read them. If the records name a context, writes OUT/target_audio/recording.{000000}.tar and
+    OUT/context_audio/recording.{000000}.tar instead, as NeMo's MagpieTTSLhotseDataset reads them.
+
+    Within a shard a segment is decoded and encoded once, however many records use it; a whole mono file that already
+    has the right format and rate is copied byte for byte.
 
     Memory per worker: up to 256 MB of encoded audio that the shard uses again (the rest goes to a file next to OUT),
     the longest decoded segment, and about 10 MB per 4096 records of --shard-size. Memory shared by all workers: 60
@@ -70,7 +81,7 @@ def manifest_to_shar(
     Example: prepcli manifest-to-shar train_withContextAudio.json shar/ --audio-base-dir audio/ --shard-size 4096
 
     Returns:
-        The report of the run; `outputs` has `cuts`, `target_audio` and, if there is any, `context_audio`.
+        The report of the run; `outputs` has `cuts` and `recording`, or `target_audio` and `context_audio`.
 
     Raises:
         UsageError: options that do not go together, or inputs that cannot be read.
@@ -89,7 +100,7 @@ def manifest_to_shar(
     from prepcli.engine.run.function import Output, run
     from prepcli.formats.indexes import indexes_of
     from prepcli.formats.names import check_loadable
-    from prepcli.formats.shar import CUTS_NAME, OUTPUT_PATTERNS, PLAIN_CUTS_NAME
+    from prepcli.formats.shar import CUTS_NAME, OUTPUT_PATTERNS, PLAIN_CUTS_NAME, RECORDING
     from prepcli.jobs.source import RecordSource
     from prepcli.storage.paths import path_of
 
@@ -105,7 +116,13 @@ def manifest_to_shar(
     cuts = PLAIN_CUTS_NAME if indexed else CUTS_NAME
 
     def plan(workspace: "Workspace") -> "SharPlan":
-        return plan_shards(source, workspace, shard_size, seed_of(more))
+        return plan_shards(source, workspace, shard_size, seed_of(more), audio_field, replaces=output.engine.overwrite)
+
+    def settings(made: "SharPlan") -> dict[str, Any]:
+        """Sets of 0.3, which had no such option, have target_audio."""
+        field = made.contents.field
+        found = {name: value for name, value in source.settings.items() if name != "--audio-field"}
+        return found | ({"--audio-field": field} if field == RECORDING else {})
 
     def check(_: object, workspace: "Workspace") -> None:
         check_cuts(workspace, cuts)
@@ -117,4 +134,4 @@ def manifest_to_shar(
         told = notes(made, markers, names_channel=more["channel"] is not None)
         return lines_for_training(made, markers, writer, cuts) | told
 
-    return run(output, plan, write, finish, settings=source.settings, check_done=check, made_of=indexes_of)
+    return run(output, plan, write, finish, settings=settings, check_done=check, made_of=indexes_of)

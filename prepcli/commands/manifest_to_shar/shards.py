@@ -21,6 +21,7 @@ from prepcli.formats.shar import (
     CONTEXT,
     CUTS_FILE,
     PLAIN_CUTS_NAME,
+    RECORDING,
     TARGET,
     CutWriter,
     FieldWriter,
@@ -72,17 +73,36 @@ class SharContents(RecordContents):
     Attributes:
         occurrences: for each record, the number of earlier records whose cut has the same id (`occurrences_of_ids`).
         has_context: whether a record has a context; if one has, all must have one.
+        field: the field of the audio of the cuts.
     """
 
     occurrences: Ints
     has_context: bool
+    field: str
+
+    @property
+    def fields(self) -> list[str]:
+        """The fields with audio."""
+        return [self.field, CONTEXT] if self.has_context else [self.field]
 
 
 SharPlan = Plan[RecordUnit, SharContents]
 
 
-def plan_shards(source: RecordSource, workspace: Workspace, size: int, seed: int | None) -> SharPlan:
-    """Index the manifests and divide their records into shards."""
+def plan_shards(
+    source: RecordSource,
+    workspace: Workspace,
+    size: int,
+    seed: int | None,
+    audio_field: str | None = None,
+    *,
+    replaces: bool = False,
+) -> SharPlan:
+    """Index the manifests and divide their records into shards; `audio_field` as in the command.
+
+    By default, a set that is there already keeps its field, because version 0.3 wrote `TARGET` only; unless this run
+    `replaces` the set.
+    """
     records = source.read(workspace, {"recording": recording_id}, names_context)
 
     def make(scratch: Scratch) -> Values:
@@ -90,7 +110,9 @@ def plan_shards(source: RecordSource, workspace: Workspace, size: int, seed: int
 
     units, order, values = source.shards(records, size, seed, make)
     notes = notes_on_speakers(record for _, record in records.sample())
-    return records.plan(units, SharContents(records, **values, order=order), notes=notes)
+    is_of_target = values["has_context"] or (not replaces and any(workspace.found.in_folder(TARGET)))
+    field = audio_field or (TARGET if is_of_target else RECORDING)
+    return records.plan(units, SharContents(records, **values, field=field, order=order), notes=notes)
 
 
 def check_cuts(workspace: Workspace, cuts_name: str) -> None:
@@ -129,8 +151,8 @@ def lines_for_training(plan: SharPlan, markers: Sequence[Marker], writer: UnitWr
     details: dict[str, Any] = {}
     if markers:
         shards = brace_text(shard_text(0), shard_text(len(markers) - 1))
-        audio = [TARGET, CONTEXT] if plan.contents.has_context else [TARGET]
-        fields = {"cuts": cuts_name.format(shards)} | {name: AUDIO_NAME.format(name, shards) for name in audio}
+        audio = {name: AUDIO_NAME.format(name, shards) for name in plan.contents.fields}
+        fields = {"cuts": cuts_name.format(shards)} | audio
         details = {name: out / pattern for name, pattern in fields.items()}
         details["train_ds"] = write_shar_train_ds(writer, "manifest-to-shar", dict(details), shards)
         if cuts_name == PLAIN_CUTS_NAME:
@@ -171,10 +193,8 @@ class _Shard:
         self._store = store
         self._located: dict[int, _Located] = {}
         name = shard_text(unit.number)
-        fields = [TARGET, CONTEXT] if contents.has_context else [TARGET]
-        self._fields = {
-            AUDIO_NAME.format(field, name): FieldWriter(writer.open(AUDIO_NAME.format(field, name))) for field in fields
-        }
+        names = [AUDIO_NAME.format(field, name) for field in contents.fields]
+        self._fields = {field: FieldWriter(writer.open(field)) for field in names}
         self._target, *self._context = self._fields.values()
         self._cuts_name = cuts_name.format(name)
         cuts = writer.open(self._cuts_name)

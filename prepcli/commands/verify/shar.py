@@ -27,7 +27,7 @@ from prepcli.formats.indexes import MIRROR
 from prepcli.formats.lenient_json import decode_json
 from prepcli.formats.npy import read_npy
 from prepcli.formats.pairs import Pair, read_pairs
-from prepcli.formats.shar import TARGET, TEXT_CONTEXT_CUTS, RecordingLine, shard_text
+from prepcli.formats.shar import RECORDING, TARGET, TEXT_CONTEXT_CUTS, RecordingLine, shard_text
 from prepcli.formats.shar_set import CodesSet, SharSet
 from prepcli.gate import fit
 from prepcli.jobs.inputs.supervisions import SourceCut, SupervisionReader
@@ -138,9 +138,9 @@ def _check_shard(files: SharFiles) -> ShardReport:
     ids = [cut.id for cut in cuts]
     report.num_lines = len(cuts)
     report.set_ids(ids)
-    seconds: dict[str, list[float | None]] = {TARGET: [cut.duration for cut in cuts]}
+    seconds: dict[str, list[float | None]] = {TARGET: [cut.duration for cut in cuts]}  # for codes without audio
     for name, tar in files.tars.items():
-        seconds[name] = _check_field(name, tar, files, cuts, report)
+        seconds[TARGET if name == RECORDING else name] = _check_field(name, tar, files, cuts, report)
     audio_of = {codes: audio for audio, codes in CODES_OF.items()}
     for name, tar in files.codes.items():
         where, lengths = f"{name}/{tar.name}", seconds.get(audio_of[tar.parent.name], [])
@@ -203,7 +203,7 @@ def _check_field(
     where, ids = f"{name}/{tar.name}", [cut.id for cut in cuts]
     published, seconds = files.published.get(tar), list[float | None]()
     for pair, at in _aligned_pairs(where, tar, published, "recording", ids, files.cuts.name, report):
-        cut = cuts[at] if name == TARGET and at is not None else None
+        cut = cuts[at] if name in (RECORDING, TARGET) and at is not None else None
         seconds.append(_check_recording(tar, where, pair, cut, report))
     return seconds
 

@@ -68,7 +68,7 @@ def test_finished_sets_are_not_read_again(sets: Path, tmp_path: Path, monkeypatc
     assert tarred["manifest_filepath"] == f"{sets}/tarred/sharded_manifests/manifest__OP_0..1_CL_.json"
     assert shar["shar_path"] == {
         "cuts": f"{sets}/shar/cuts/cuts._OP_000000..000001_CL_.jsonl.gz",
-        "target_audio": f"{sets}/shar/target_audio/recording._OP_000000..000001_CL_.tar",
+        "recording": f"{sets}/shar/recording/recording._OP_000000..000001_CL_.tar",
     }
     report = json.loads((sets / "tarred.prepcli/report.json").read_text())
     assert done.json["sets"][0]["hours"] == pytest.approx(report["seconds"] / 3600, abs=1e-4)
@@ -143,7 +143,7 @@ def test_again_and_elsewhere(sets: Path, tmp_path: Path) -> None:
 def test_shar_sets_that_training_cannot_read(sets: Path, tmp_path: Path) -> None:
     shar = copy_set(sets / "shar", tmp_path)
     assert "holds neither" in blend(f"s={shar}/cuts", "mix.yaml", cwd=tmp_path, code=2).error_line
-    for path in (*shar.glob("cuts/*.000001.*"), *shar.glob("target_audio/*.000001.*")):
+    for path in (*shar.glob("cuts/*.000001.*"), *shar.glob("recording/*.000001.*")):
         path.rename(path.with_name(path.name.replace("000001", "000002")))
     assert "the numbers of its shards have gaps" in blend(f"s={shar}", "mix.yaml", cwd=tmp_path, code=2).error_line
 
@@ -164,7 +164,7 @@ def test_codes_of_a_shar_set(sets: Path, tmp_path: Path) -> None:
     assert found["target_codes"] == f"{shar}/codes_a/target_codes/codes._OP_000000..000001_CL_.tar"
     _add_codes(shar / "codes_b/target_codes")
     blend(f"s={shar}", "two.yaml", cwd=tmp_path)
-    assert list(entries(tmp_path / "two.yaml")[0]["shar_path"]) == ["cuts", "target_audio"]
+    assert list(entries(tmp_path / "two.yaml")[0]["shar_path"]) == ["cuts", "recording"]
 
 
 def test_plain_and_tarred_together(sets: Path, tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_a_shar_set_with_indexes(sets: Path, tmp_path: Path) -> None:
 
 def test_without_the_option_shar_sets_are_as_before(tmp_path: Path) -> None:
     make_set("manifest-to-shar", PLAIN, tmp_path / "out", "--shard-size", 24, "--audio-format", "original")
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["cuts", "target_audio"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["cuts", "recording"]
     done = index(tmp_path / "out")
     assert done.code == 2
     compressed = "cuts.000000.jsonl.gz is compressed, and nothing can seek in it"

@@ -95,7 +95,7 @@ def test_ids_and_fields(tmp_path: Path) -> None:
 
 def test_without_contexts_there_is_no_context_audio(short_corpus: Path, tmp_path: Path) -> None:
     make(short_corpus / "manifest.json", tmp_path / "out")
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["cuts", "target_audio"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["cuts", "recording"]
     for item in read_set(tmp_path / "out"):
         assert "context_recording_id" not in item.supervision["custom"]
         assert item.cut["custom"] == {"lang": item.supervision["language"]}

@@ -282,7 +282,7 @@ def test_what_can_only_be_read_in_order_is_not_shuffled(kind: str, manifest: Pat
 
 def test_a_field_of_a_shar_alone_has_no_texts(manifest: Path, tmp_path: Path) -> None:
     source = make("shar", manifest, tmp_path)
-    done = prepcli("manifest-to-wenet", source / "target_audio", tmp_path / "out")
+    done = prepcli("manifest-to-wenet", source / "recording", tmp_path / "out")
     assert done.code == 2
     assert "recording.000000.tar is named as a field of a Lhotse Shar, which has no texts: give" in done.error_line
 
