@@ -8,7 +8,7 @@ are in lhotse/shar/readers/lazy.py and tar.py.
 import posixpath
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -47,6 +47,11 @@ OUTPUT_PATTERNS = (
 GZIP_LEVEL = 3
 _GZIP_FORMAT = 31  # zlib's number for a gzip header, without time stamp and name
 _GZIP_BLOCK = 1 << 16
+
+
+def is_for_magpie(fields: object) -> bool:
+    """Whether the fields of a Shar (a mapping, as `shar_path` of an entry) have audio of cuts only for Magpie-TTS."""
+    return isinstance(fields, Mapping) and TARGET in fields and RECORDING not in fields
 
 
 def shard_text(number: int) -> str:

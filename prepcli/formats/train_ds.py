@@ -7,6 +7,7 @@ from typing import Any
 
 from prepcli.engine.publishing.publish import UnitWriter
 from prepcli.engine.section import SECTION_FILE, section_path
+from prepcli.formats.shar import is_for_magpie
 from prepcli.storage.addresses import is_address
 from prepcli.storage.paths import AnyPath, absolute
 
@@ -22,6 +23,7 @@ def write_train_ds(
     keys: Mapping[str, Any],
     lhotse: str = "",
     others: Sequence[tuple[str, Mapping[str, Any]]] = (),
+    use: str = "",
 ) -> str:
     """Write a section `train_ds` for a training config, with `keys`, to a file in OUT.prepcli (`update_section`).
 
@@ -32,6 +34,7 @@ def write_train_ds(
         command: name of the command.
         keys: keys of the section in addition to `use_lhotse` and `shuffle`.
         lhotse: Python code that opens the same data with lhotse; the file gets it as a comment.
+        use: what the set is for; the file gets it as a comment.
         others: sections for other loaders, each after a line that explains it; the file gets them as comments.
 
     Returns:
@@ -39,7 +42,8 @@ def write_train_ds(
     """
     import yaml
 
-    text = _HEAD.format(command=command) + (f"# With lhotse alone: {lhotse}\n" if lhotse else "")
+    text = _HEAD.format(command=command) + (f"# The set is {use}.\n" if use else "")
+    text += f"# With lhotse alone: {lhotse}\n" if lhotse else ""
 
     def section(of_loader: Mapping[str, Any], flow: bool | None) -> str:
         document = {"train_ds": dict(of_loader)}
@@ -69,7 +73,8 @@ def write_shar_train_ds(writer: UnitWriter, command: str, fields: Mapping[str, A
     patterns = {name: f"{folder}/{file.replace(shards, '*')}" for name, (folder, _, file) in parts.items()}
     globs = (f"{name!r}: {_files(pattern, shards)}" for name, pattern in patterns.items())
     lhotse = f"CutSet.from_shar(fields={{{', '.join(globs)}}})"
-    return write_train_ds(writer, command, {"shar_path": paths}, lhotse)
+    who = "Magpie-TTS, and not for ASR" if is_for_magpie(fields) else "ASR and everything that reads cut.recording"
+    return write_train_ds(writer, command, {"shar_path": paths}, lhotse, use=f"for {who}")
 
 
 def _files(pattern: str, shards: str) -> str:

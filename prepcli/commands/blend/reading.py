@@ -19,6 +19,7 @@ from prepcli.errors import RecordRejected, UsageError, option
 from prepcli.formats.folders import advice_on_audio
 from prepcli.formats.names import check_loadable, path_in
 from prepcli.formats.sets import open_set
+from prepcli.formats.shar import is_for_magpie
 from prepcli.formats.stored_set import StoredSet
 from prepcli.formats.tarred import MARKS_FILE
 from prepcli.interface.calls import tell
@@ -76,7 +77,20 @@ def read_sets(sets: Sequence[str], read: Callable[[str, str], Node]) -> Node:
     for name, leaf_node, _ in root.leaves():
         if not leaf_node.records:
             raise UsageError(f"{name} has no records")
+    _refuse_two_loaders(root)
     return root
+
+
+def _refuse_two_loaders(root: Node) -> None:
+    """Refuse a Shar that only Magpie-TTS reads, mixed with sets that Magpie-TTS does not read."""
+    of_magpie = {name: is_for_magpie(node.entry.get("shar_path")) for name, node, _ in root.leaves()}
+    if len({*of_magpie.values()}) > 1:
+        name = next(name for name, is_one in of_magpie.items() if is_one)
+        other = next(name for name, is_one in of_magpie.items() if not is_one)
+        raise UsageError(
+            f"no loader reads both {name} and {other}: the Shar {name} has the audio of its cuts in target_audio, for "
+            f"Magpie-TTS alone; make it with prepcli manifest-to-shar {option('--audio-field', 'recording')}"
+        )
 
 
 def find(root: Node, name: str) -> Node:

@@ -167,6 +167,17 @@ def test_codes_of_a_shar_set(sets: Path, tmp_path: Path) -> None:
     assert list(entries(tmp_path / "two.yaml")[0]["shar_path"]) == ["cuts", "recording"]
 
 
+def test_a_shar_for_magpie_alone_is_mixed_with_its_kind_only(sets: Path, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        words = (SHORT_CORPUS / "manifest.json", tmp_path / name, "--audio-field", "target_audio")
+        assert prepcli("manifest-to-shar", *words).code == 0
+    blend("a=one", "b=two", "magpie.yaml", cwd=tmp_path)
+    for other in ("shar", "tarred"):
+        done = blend("a=one", f"b={sets}/{other}", "mixed.yaml", cwd=tmp_path, code=2)
+        assert "no loader reads both a and b: the Shar a has the audio of its cuts in target_audio" in done.error_line
+    blend(f"a={sets}/shar", f"b={sets}/tarred", "asr.yaml", cwd=tmp_path)
+
+
 def test_plain_and_tarred_together(sets: Path, tmp_path: Path) -> None:
     done = blend(f"a={sets}/1h.json", f"b={sets}/tarred", "mix.yaml", cwd=tmp_path)
     assert "NeMo needs force_iterable_dataset: true" in done.out

@@ -35,7 +35,7 @@ from prepcli.models.running import ModelRunner
 from prepcli.models.sinc import resample_sinc
 from prepcli.storage.addresses import ByteRange
 from prepcli.storage.input_files import FileState
-from tests.conftest import MINI_CORPUS, copy_set, read_lines, tree, write_lines
+from tests.conftest import MINI_CORPUS, SHORT_CORPUS, copy_set, read_lines, tree, write_lines
 from tests.support.audio_files import write_audio
 from tests.support.codes_sets import alone, lhotse_cuts, read_codes
 from tests.support.engine_options import call_with
@@ -120,6 +120,24 @@ def test_codes_are_those_of_each_segment_alone(shar: Path, extend: Extend, codec
     assert "codes_unlike_fp32" not in details
     assert check_set(shar).problems == []
     assert extend(shar).status == "nothing_to_do"
+
+
+def test_a_shar_for_asr_is_read_by_lhotse_and_gets_codes(tmp_path: Path, extend: Extend, codec: ToyCodec) -> None:
+    """`cut.load_audio` reads the field `recording`; the codes are those of the same Shar for Magpie-TTS."""
+    asr, tts = tmp_path / "asr", tmp_path / "tts"
+    make(SHORT_CORPUS / "manifest.json", asr)
+    make(SHORT_CORPUS / "manifest.json", tts, "--audio-field", "target_audio")
+    for folder in (asr, tts):
+        assert extend(folder).status == "done"
+        assert check_set(folder).problems == []
+    assert tree(asr / "codes_toy") == tree(tts / "codes_toy")
+    cuts = list(lhotse_cuts(asr, asr / "codes_toy"))
+    assert len(cuts) > 3
+    for cut in cuts:
+        assert cut.load_audio().shape == (1, cut.num_samples)
+        np.testing.assert_array_equal(cut.target_codes.load(), alone(codec, cut.recording))
+    section = (tmp_path / "asr.prepcli/codes_toy/train_ds.yaml").read_text()
+    assert f"recording: {asr}/recording/recording._OP_000000..000000_CL_.tar" in section
 
 
 def test_a_batch_of_mixed_lengths_would_change_codes(codec: ToyCodec) -> None:

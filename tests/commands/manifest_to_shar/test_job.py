@@ -101,6 +101,31 @@ def test_without_contexts_there_is_no_context_audio(short_corpus: Path, tmp_path
         assert item.cut["custom"] == {"lang": item.supervision["language"]}
 
 
+def fields_of(out: Path) -> list[str]:
+    return sorted(path.name for path in out.iterdir() if path.name != "cuts")
+
+
+def test_the_field_of_the_audio(short_corpus: Path, tmp_path: Path) -> None:
+    """It can be chosen; the bytes of the tars are the same. A set that is there keeps its field."""
+    plain, contexts = short_corpus / "manifest.json", MINI_CORPUS / "manifest_with_context.json"
+    make(plain, tmp_path / "asr")
+    make(plain, tmp_path / "tts", "--audio-field", "target_audio")
+    make(contexts, tmp_path / "both", "--audio-field", "recording")
+    assert fields_of(tmp_path / "asr") == ["recording"]
+    assert fields_of(tmp_path / "tts") == ["target_audio"]
+    assert fields_of(tmp_path / "both") == ["context_audio", "recording"]
+    assert tree(tmp_path / "asr/recording") == tree(tmp_path / "tts/target_audio")
+    assert tree(tmp_path / "asr/cuts") == tree(tmp_path / "tts/cuts")
+    for name, use in (("asr", "ASR and everything that reads cut.recording"), ("tts", "Magpie-TTS, and not for ASR")):
+        assert f"# The set is for {use}." in (tmp_path / f"{name}.prepcli/train_ds.yaml").read_text()
+    assert "nothing to do" in prepcli("manifest-to-shar", plain, tmp_path / "tts").out
+    refused = prepcli("manifest-to-shar", plain, tmp_path / "tts", "--audio-field", "recording")
+    assert refused.code == 2
+    assert "--audio-field was not given" in refused.error_line
+    assert prepcli("manifest-to-shar", plain, tmp_path / "tts", "--overwrite").code == 0
+    assert fields_of(tmp_path / "tts") == ["recording"]
+
+
 @pytest.mark.parametrize("audio_format", ["flac", "wav", "original"])
 @pytest.mark.parametrize("shuffle", [[], ["--shuffle"]])
 def test_segments_are_right_to_the_sample(tmp_path: Path, audio_format: str, shuffle: list[str]) -> None:
