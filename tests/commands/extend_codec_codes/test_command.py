@@ -137,7 +137,7 @@ def test_a_shar_for_asr_is_read_by_lhotse_and_gets_codes(tmp_path: Path, extend:
         assert cut.load_audio().shape == (1, cut.num_samples)
         np.testing.assert_array_equal(cut.target_codes.load(), alone(codec, cut.recording))
     section = (tmp_path / "asr.prepcli/codes_toy/train_ds.yaml").read_text()
-    assert f"recording: {asr}/recording/recording._OP_000000..000000_CL_.tar" in section
+    assert f"recording: {asr}/recording/recording.000000.tar" in section
 
 
 def test_a_batch_of_mixed_lengths_would_change_codes(codec: ToyCodec) -> None:
