@@ -109,9 +109,9 @@ def plan_shards(
         return {"occurrences": occurrences_of_ids(records.index, scratch), "has_context": records.index.found}
 
     units, order, values = source.shards(records, size, seed, make)
-    notes = notes_on_speakers(record for _, record in records.sample())
     is_of_target = values["has_context"] or (not replaces and any(workspace.found.in_folder(TARGET)))
     field = audio_field or (TARGET if is_of_target else RECORDING)
+    notes = notes_on_speakers(record for _, record in records.sample()) if field == TARGET else []
     return records.plan(units, SharContents(records, **values, field=field, order=order), notes=notes)
 
 
@@ -169,7 +169,7 @@ def notes(plan: SharPlan, markers: Sequence[Marker], *, names_channel: bool) -> 
             f"{counts[MULTI_CHANNEL]:,.0f} records name audio of several channels: "
             f"the manifest's channel was taken, or the first; {option('--channel')} chooses another"
         )
-    if counts[OTHER_SPEAKER]:
+    if counts[OTHER_SPEAKER] and plan.contents.field == TARGET:
         details["speakers"] = f"{counts[OTHER_SPEAKER]:,.0f} records have a speaker that MagpieTTSLhotseDataset refuses"
         if not plan.notes:  # a note of the plan (`notes_on_speakers`) has these words already
             details["speakers"] += "; it requires | Language:xx Dataset:yy Speaker:zz |"

@@ -175,6 +175,7 @@ def test_ids_that_would_collide_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_speakers_and_languages(tmp_path: Path) -> None:
+    for_magpie = ("--audio-field", "target_audio")
     write_audio(tmp_path / "a.wav", 1.0)
     rows: list[tuple[dict[str, Any], Any, Any, Any]] = [
         # fields -> speaker, supervision language, the cut's lang
@@ -186,16 +187,21 @@ def test_speakers_and_languages(tmp_path: Path) -> None:
         ({"speaker": None, "lang": "ü"}, None, "ü", "ü"),
     ]
     write_lines(tmp_path / "m.json", [record(**fields) for fields, *_ in rows])
-    report = make(tmp_path / "m.json", tmp_path / "out").json
-    for (_, speaker, language, lang), item in zip(rows, read_set(tmp_path / "out"), strict=True):
+    report = make(tmp_path / "m.json", tmp_path / "out", *for_magpie).json
+    for (_, speaker, language, lang), item in zip(
+        rows, read_set(tmp_path / "out", "--audio-field", "target_audio"), strict=True
+    ):
         assert item.supervision.get("speaker") == speaker
         assert item.supervision.get("language") == language
         assert item.cut["custom"].get("lang") == lang
     assert "4 records have a speaker that MagpieTTSLhotseDataset refuses" in report["details"]["speakers"]
-    plan = prepcli("manifest-to-shar", tmp_path / "m.json", tmp_path / "other", "--dry-run").out
+    plan = prepcli("manifest-to-shar", tmp_path / "m.json", tmp_path / "other", *for_magpie, "--dry-run").out
     assert "speakers such as 'p225' do not have the form '| Language:xx Dataset:yy Speaker:zz |'" in plan
     write_lines(tmp_path / "m.json", [record(speaker=MAGPIE), record(speaker=None)])
-    assert "speakers such as" not in prepcli("manifest-to-shar", tmp_path / "m.json", tmp_path / "x", "--dry-run").out
+    assert (
+        "speakers such as"
+        not in prepcli("manifest-to-shar", tmp_path / "m.json", tmp_path / "x", *for_magpie, "--dry-run").out
+    )
 
 
 def test_texts(tmp_path: Path) -> None:
