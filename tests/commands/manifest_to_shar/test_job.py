@@ -188,9 +188,7 @@ def test_speakers_and_languages(tmp_path: Path) -> None:
     ]
     write_lines(tmp_path / "m.json", [record(**fields) for fields, *_ in rows])
     report = make(tmp_path / "m.json", tmp_path / "out", *for_magpie).json
-    for (_, speaker, language, lang), item in zip(
-        rows, read_set(tmp_path / "out", "--audio-field", "target_audio"), strict=True
-    ):
+    for (_, speaker, language, lang), item in zip(rows, read_set(tmp_path / "out"), strict=True):
         assert item.supervision.get("speaker") == speaker
         assert item.supervision.get("language") == language
         assert item.cut["custom"].get("lang") == lang
