@@ -59,6 +59,8 @@ def containers_of_file(path: str, options: SetInput) -> list[str]:
     wanted = options.input_format
     if lower.endswith(".json"):
         return _of_manifest(path) if wanted in (None, "tarred") else [path]
+    if lower.endswith((".parquet", ".zip", *_TARS)):
+        _check_split(path, options)
     if lower.endswith(".parquet"):
         return [_parquet(path, options)]
     if lower.endswith(".zip"):
@@ -109,10 +111,10 @@ def containers_in(folder: str, options: SetInput) -> list[str]:
     names = listing(top).files
     tars = sorted((name for name in names if name.lower().endswith(_TARS)), key=by_number)
     if tars and wanted in (None, "webdataset", "wenet"):
-        return [_samples(str(top / name), _keys(options), options) for name in _of_split(tars, options, folder)]
+        return [_samples(str(top / name), _keys(options), options) for name in _of_split(tars, top, options)]
     zips = sorted((name for name in names if name.lower().endswith(".zip")), key=by_number)
     if zips and wanted in (None, "zip", "webdataset", "wenet"):
-        return [_zip(str(top / name), options) for name in zips]
+        return [_zip(str(top / name), options) for name in _of_split(zips, top, options)]
     if wanted in (None, "parquet") and (below := _below(top, ".parquet")):
         return [_parquet(path, options) for path in _one_split(below, top, options)]
     if is_arrow(names):
@@ -143,10 +145,8 @@ def _of_set(one: StoredSet, options: SetInput) -> list[str]:
         return _wenet(one, options)
     if isinstance(one, ParquetSet):
         _check_gaps(one)
-        return [
-            _parquet(path, options)
-            for path in _one_split(sorted(one.record_files(), key=by_number), one.folder, options)
-        ]
+        files = sorted(one.record_files(), key=by_number)
+        return [_parquet(path, options) for path in _one_split(files, one.folder, options)]
     return []
 
 
@@ -258,6 +258,8 @@ def _parquet(path: str, options: SetInput) -> Catalogue:
 
 
 def _wenet(one: WenetSet, options: SetInput) -> list[str]:
+    if options.split is not None:
+        raise UsageError(f"{option('--split', options.split)}: {one.list} is a list, and all of its files are read")
     if one.is_raw:
         return [Catalogue(check_file(str(one.list)), raw_list_lines, (), "wenet list", LIST)]
     return [_samples(str(tar), "wenet", options) for tar in one.tars]
@@ -277,18 +279,34 @@ def _below(folder: AnyPath, suffix: str) -> list[str]:
     return sorted(names, key=by_number)
 
 
-def _of_split(names: Sequence[str], options: SetInput, folder: str) -> list[str]:
-    """The names of files that belong to the split of the option `--split`; all names without this option.
+def _of_split(names: Sequence[str], folder: AnyPath, options: SetInput) -> list[str]:
+    """The files of one split; `names` are their paths below `folder`.
 
     Raises:
-        UsageError: none of the files belongs to the split.
+        UsageError: there are several splits to choose from, or the split of `options` does not exist.
     """
+    splits = {name: split_of(name) for name in names}
+    there = sorted(set(splits.values()))
     if options.split is None:
+        if len(there) > 1:
+            choose = f"choose one with {option('--split')}, or name its files"
+            raise UsageError(f"{folder} has several splits, {', '.join(there)}: {choose}")
         return list(names)
-    found = [name for name in names if split_of(name) == _canonical(options.split)]
-    if not found:
-        raise UsageError(f"no file in {folder} is named after the split {options.split}; leave out {option('--split')}")
-    return found
+    chosen = [name for name in names if splits[name] in (options.split, _canonical(options.split))]
+    if not chosen:
+        raise UsageError(f"{folder} has no split {options.split}; it has {', '.join(there)}")
+    return chosen
+
+
+def _check_split(path: str, options: SetInput) -> None:
+    """Raise `UsageError` if a file that the user has named belongs to another split than that of `options`.
+
+    The names of the file and of its folder decide.
+    """
+    name = "/".join(path.rsplit("/", 2)[-2:])
+    if options.split is not None and split_of(name) not in (options.split, _canonical(options.split)):
+        wanted = option("--split", options.split)
+        raise UsageError(f"{path} is of the split {split_of(name)} by its name: give its folder for {wanted}")
 
 
 def _one_split(paths: Sequence[str], folder: AnyPath, options: SetInput) -> list[str]:
@@ -298,22 +316,12 @@ def _one_split(paths: Sequence[str], folder: AnyPath, options: SetInput) -> list
         UsageError: there are several splits or configurations to choose from, the split of `options` does not exist,
             or files of the split are missing.
     """
-    below = {path: path[len(str(folder)) :].lstrip("/") for path in paths}
-    splits = {path: split_of(name) for path, name in below.items()}
-    names = sorted(set(splits.values()))
-    if options.split is not None:
-        chosen = [path for path in paths if splits[path] in (options.split, _canonical(options.split))]
-        if not chosen:
-            raise UsageError(f"{folder} has no split {options.split}; it has {', '.join(names)}")
-    elif len(names) > 1:
-        raise UsageError(
-            f"{folder} has several splits, {', '.join(names)}: choose one with {option('--split')}, or name its files"
-        )
-    else:
-        chosen = list(paths)
+    below = {path[len(str(folder)) :].lstrip("/"): path for path in paths}
+    names = _of_split(list(below), folder, options)
+    chosen = [below[name] for name in names]
     if on_hub(str(folder)) and any("/partial-" in path for path in chosen):
         tell(f"note: {folder} holds only the first part of the data set: the hub has not made Parquet of all of it")
-    configs = sorted({_config_of(below[path]) for path in chosen})
+    configs = sorted(set(map(_config_of, names)))
     if len(configs) > 1:
         raise UsageError(f"{folder} has several data sets, {', '.join(configs[:4])}: give the folder of one of them")
     _check_numbers(chosen)
