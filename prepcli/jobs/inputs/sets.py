@@ -16,7 +16,7 @@ from prepcli.formats.wenet import list_kind
 from prepcli.interface.calls import tell
 from prepcli.interface.shared_options import SetInput
 from prepcli.jobs.inputs.arrow import ARROW_SUFFIXES, is_arrow, refusal_of_file, refusal_of_folder
-from prepcli.jobs.inputs.catalogue import FieldNames, by_number
+from prepcli.jobs.inputs.catalogue import EVERY, FieldNames, by_number
 from prepcli.jobs.inputs.keys import Keys
 from prepcli.jobs.inputs.lists import raw_list_lines
 from prepcli.jobs.inputs.rows import row_lines
@@ -258,7 +258,7 @@ def _parquet(path: str, options: SetInput) -> Catalogue:
 
 
 def _wenet(one: WenetSet, options: SetInput) -> list[str]:
-    if options.split is not None:
+    if options.split not in (None, EVERY):
         raise UsageError(f"{option('--split', options.split)}: {one.list} is a list, and all of its files are read")
     if one.is_raw:
         return [Catalogue(check_file(str(one.list)), raw_list_lines, (), "wenet list", LIST)]
@@ -287,8 +287,8 @@ def _of_split(names: Sequence[str], folder: AnyPath, options: SetInput) -> list[
     """
     splits = {name: split_of(name) for name in names}
     there = sorted(set(splits.values()))
-    if options.split is None:
-        if len(there) > 1:
+    if options.split in (None, EVERY):
+        if len(there) > 1 and not (options.split == EVERY and names[0].lower().endswith((*_TARS, ".zip"))):
             choose = f"choose one with {option('--split')}, or name its files"
             raise UsageError(f"{folder} has several splits, {', '.join(there)}: {choose}")
         return list(names)
@@ -304,7 +304,7 @@ def _check_split(path: str, options: SetInput) -> None:
     The names of the file and of its folder decide.
     """
     name = "/".join(path.rsplit("/", 2)[-2:])
-    if options.split is not None and split_of(name) not in (options.split, _canonical(options.split)):
+    if options.split not in (None, EVERY) and split_of(name) not in (options.split, _canonical(options.split)):
         wanted = option("--split", options.split)
         raise UsageError(f"{path} is of the split {split_of(name)} by its name: give its folder for {wanted}")
 
