@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from prepcli.commands.estimate_bins.arguments import OutputArguments
 from prepcli.commands.estimate_bins.settings import Settings
@@ -71,7 +72,7 @@ class BinsOutput:
         from prepcli.manifest.loader_config import limits_of_config
 
         found = limits_of_config(self.write_config, self.data)
-        limits = {name: value for name, value in found.items() if getattr(settings, name, 0) is None}
+        limits: dict[str, Any] = {name: value for name, value in found.items() if getattr(settings, name, 0) is None}
         if limits:
             shown = ", ".join(f"{name} {value:g}" for name, value in limits.items())
             tell(f"prepcli: {self.write_config}: its limits hold for the bins: {shown}")
