@@ -130,6 +130,18 @@ def set_weights(
             yield from set_weights(child, below, by, joined(path, child.name), child.given is not None)
 
 
+def notes_on_repeats(root: Node) -> list[str]:
+    """A note for each set that is there under several names."""
+    names: dict[str, list[str]] = {}
+    for name, leaf, _ in root.leaves():
+        data = sorted((key, value) for key, value in leaf.entry.items() if key not in ("weight", "tags"))
+        names.setdefault(repr(data), []).append(name)
+    repeated = (some for some in names.values() if len(some) > 1)
+    return [
+        f"{' and '.join(some)} are the same set, whose records are seen for each of these names" for some in repeated
+    ]
+
+
 def _usable_weight(child: Node, where: str) -> float:
     """The given weight of a member; raises `UsageError` if it is not a finite number above 0."""
     weight: Any = child.given
