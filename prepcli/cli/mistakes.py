@@ -81,7 +81,8 @@ def _named(context: Any) -> str:
 
 
 _INPUTS = (
-    *("manifest", "manifest-path", "manifest-filepath", "manifest-paths", "input-manifest", "input", "input-path"),
+    *("manifest", "manifests", "manifest-path", "manifest-filepath", "manifest-paths", "input-manifest"),
+    *("input", "input-path"),
     *("shar-dir", "cuts-dir", "target-audio-dir", "context-audio-dir"),
 )
 _OUTPUTS = ("target-dir", "output-dir", "output", "out", "out-dir", "output-path", "dest-dir")
@@ -108,6 +109,8 @@ _RENAMED = {
     "codec-model-path": "--codec-model",
     "dataset-name": "--group-by",
     "dataset-path": "--audio-base-dir",
+    "audio-base-dirs": "--audio-base-dir",
+    "save-dir": "--output-dir",
     "audio-root": "--ldc-root",
     "transcript-root": "--ldc-root",
     "dest-folder": "--data-root",
@@ -121,6 +124,8 @@ _NOT_NEEDED = {
     "codec-frame-rate": "the model has its frame rate",
     "write-metadata": "metadata.yaml is always written",
     **dict.fromkeys(("wandb-entity", "wandb-project", "wandb-name"), "prepcli status shows how far a run is"),
+    "text-cleaners": "texts stay as they are, and training cleans them",
+    "max-wav-value": "samples are scaled by what their files say",
     "log-level": "notes and progress go to stderr",
     "use-lhotse": "it is an option of the training config",
 }
@@ -140,9 +145,17 @@ _OTHERWISE = {
         "--n-mel-channels",
         "MANIFEST is the first argument; prepcli make-manifest LIST.txt MANIFEST --format filelist makes it",
     ),
+    "sample-rate": ("--codec-model", "leave it out: the codec has its rate, and other audio is resampled"),
+    "pad-multiple": ("--codec-model", "leave it out: the codec says how audio is padded"),
+    "dataset-names": ("--codec-model", "leave it out: the paths of codes are those of the audio"),
+    "data-root": ("--ldc-root", "--ldc-root is your copy of the corpus, and --dest-root the folder to write"),
+    **{
+        name: ("--part", f"give each part with its amount, such as --part {name}=0.1")
+        for name in ("train", "dev", "val", "valid", "validation", "test")
+    },
     "metadata-path": ("--concat-to", "name the folder of the set that is added to with --concat-to"),
 }
-"""Options of NeMo's scripts, each with the option of prepcli that replaces it and advice on its use."""
+"""Options of other programs, each with the option of prepcli that replaces it and advice on its use."""
 
 
 class ExplainingCommand(TyperCommand):

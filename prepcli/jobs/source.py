@@ -13,7 +13,7 @@ from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected
 from prepcli.interface.calls import current_call
 from prepcli.interface.options import Paths, PathText
-from prepcli.jobs.inputs.named import manifests_of, refuse_one_pass
+from prepcli.jobs.inputs.named import manifests_of, refuse_one_pass, refuse_unused
 from prepcli.jobs.record_job import RecordContents, RecordUnit, shards_of, units_of
 from prepcli.jobs.records import Records, settings_over
 from prepcli.manifest.parts import KeyFunction
@@ -46,6 +46,7 @@ class RecordSource:
         commits = partial(revisions_of, output.workspace, output.engine)
         inputs = [manifests_of(str(one), asked, commits) for one in (manifest, *more)]
         self.manifests = [path for paths in inputs for path in paths]
+        refuse_unused(self.manifests, asked)
         self.input_of = [number for number, paths in enumerate(inputs) for _ in paths]
         self.audio_base_dir: AnyPath | None = asked.audio_base_dir
         self._num_workers = output.engine.num_workers

@@ -178,11 +178,10 @@ def _names_no_data(config: dict[str, Any], seen: tuple[str, ...]) -> UsageError:
             "manifest_filepath, shar_path or cuts_path)"
         )
     named = {names[-1]: _data_of(section) for names, section in sections}
-    own_file = "the list of its input_cfg, in a file of its own"
-    return UsageError(
-        f"{_file(seen)} is a training config with a multi_config, of which each part has bins of its own: give what "
-        f"one of them reads: {', '.join(f'{data or own_file} ({name})' for name, data in named.items())}"
+    given = "; ".join(
+        f"for {name} give {data or 'a file with its input_cfg alone'} as the input" for name, data in named.items()
     )
+    return UsageError(f"{_file(seen)} has a multi_config, and each of its parts has bins of its own: {given}")
 
 
 def _data_of(section: dict[str, Any]) -> str | None:

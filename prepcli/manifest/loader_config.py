@@ -36,6 +36,7 @@ LOADER_KEYS = frozenset(
 """A file with one of these keys at its top is itself the config of a loader."""
 
 _ONE_PER_BIN = ("bucket_batch_size", "max_tps", "max_tpt")
+_LIMITS = ("min_duration", "max_duration", "min_tokens", "max_tokens", "max_tpt")
 _MAX_SHOWN = 200
 """Maximum number of characters of a value in a note."""
 
@@ -74,6 +75,17 @@ def check_loader_config(path: Path, data: str = "") -> None:
         PrepcliError: the file cannot be read.
     """
     _read(path, data)
+
+
+def limits_of_config(path: Path, data: str) -> dict[str, float]:
+    """The limits of examples that a data loader's config has, by key; for the arguments see `write_loader_config`."""
+    section = _read(path, data).section if path.exists() else {}
+    found = {name: section.get(name) for name in _LIMITS}
+    return {
+        name: value
+        for name, value in found.items()
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
+    }
 
 
 def write_loader_config(

@@ -61,9 +61,8 @@ def test_input_cfg(files: Path) -> None:
         ("{manifest_filepath: a.json, prompt_format: 3}", "prompt_format in cfg.yaml must be text, not 3"),
         (
             "train_ds: {multi_config: true, sampler_weights: {a: 1}, a: {input_cfg: mix.yaml}, b: {input_cfg: []}}",
-            "is a training config with a multi_config, of which each part has bins of its own: give what one of them "
-            "reads: "
-            "input_cfg=mix.yaml (a), the list of its input_cfg, in a file of its own (b)",
+            "has a multi_config, and each of its parts has bins of its own: for a give input_cfg=mix.yaml as the "
+            "input; for b give a file with its input_cfg alone as the input",
         ),
         ("- a.json", "has the type None"),
         ("- {type: txt, paths: x}", "has the type 'txt'; prepcli reads nemo,"),

@@ -91,7 +91,7 @@ def blend(
         >>> [(one.name, one.records, one.share) for one in report.sets]
         [('a', 48, 0.7), ('b', 6, 0.3)]
     """
-    from prepcli.commands.blend.nodes import entries_of, set_weights
+    from prepcli.commands.blend.nodes import entries_of, notes_on_repeats, set_weights
     from prepcli.commands.blend.reading import find, read_set, read_sets, refuse_missing_audio
     from prepcli.commands.blend.report import report_of
     from prepcli.commands.blend.wenet import count_lines, draws_of, epoch_note, mixed_list, read_wenet_set
@@ -121,7 +121,7 @@ def blend(
         raise UsageError(
             f"{option('--temperature')} is given {len(temperatures)} times for {depth} levels; give one, or {depth}"
         )
-    notes = list(dict.fromkeys(set_weights(root, temperatures, by)))
+    notes = [*dict.fromkeys(set_weights(root, temperatures, by)), *notes_on_repeats(root)]
     for name, field, value in tags:
         node = find(root, name)
         for target in [node] if name else node.children:

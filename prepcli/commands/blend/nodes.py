@@ -1,5 +1,6 @@
 """A tree of data sets and groups, and the weight of each one in its group."""
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -128,6 +129,19 @@ def set_weights(
         child.weight = weight / sum(weights)
         if child.children:
             yield from set_weights(child, below, by, joined(path, child.name), child.given is not None)
+
+
+def notes_on_repeats(root: Node) -> list[str]:
+    """A note for each set that is there under several names."""
+    names: dict[str, list[str]] = {}
+    for name, leaf, _ in root.leaves():
+        data = {key: value for key, value in leaf.entry.items() if key not in ("weight", "tags")}
+        paths = {key: os.path.realpath(value) if isinstance(value, str) else value for key, value in data.items()}
+        names.setdefault(repr(sorted(paths.items())), []).append(name)
+    repeated = (some for some in names.values() if len(some) > 1)
+    return [
+        f"{' and '.join(some)} are the same set, whose records are seen for each of these names" for some in repeated
+    ]
 
 
 def _usable_weight(child: Node, where: str) -> float:

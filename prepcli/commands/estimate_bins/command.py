@@ -94,6 +94,7 @@ def estimate_bins(
     )
     output = output_of(settings.data, more)
     output.check(lambda: data_of(settings.data, "leave out"))
+    settings = output.with_limits(settings)
     report = bins_of_durations(settings, several(keep))
     if output.plot is not None:
         from prepcli.commands.estimate_bins.plots import plot_bins
@@ -103,7 +104,7 @@ def estimate_bins(
         "use_bucketing": True,
         "num_buckets": report.num_buckets,
         "bucket_duration_bins": report.bucket_duration_bins,
-        "max_duration": report.max_duration if max_duration is None else max_duration,
+        "max_duration": report.max_duration if settings.max_duration is None else settings.max_duration,
     }
     if min_duration is not None:
         config["min_duration"] = min_duration
@@ -183,6 +184,7 @@ def estimate_bins_2d(
     )
     output = output_of(settings.data, more)
     output.check(lambda: data_of(settings.data, "leave out"), texts_of(tokenizer))
+    settings = output.with_limits(settings)
     report = bins_in_two_dimensions(settings, _tokenizers(tokenizer, more))
     if output.plot is not None:
         from prepcli.commands.estimate_bins.plots import plot_bins_2d
@@ -192,7 +194,7 @@ def estimate_bins_2d(
         "use_bucketing": True,
         "num_buckets": report.num_buckets,
         "bucket_duration_bins": [list(pair) for pair in report.bucket_duration_bins],
-        "max_duration": report.max_duration if max_duration is None else max_duration,
+        "max_duration": report.max_duration if settings.max_duration is None else settings.max_duration,
         "max_tps": report.max_tps,
     }
     if min_duration is not None:
@@ -315,6 +317,7 @@ def estimate_token_bins(
     )
     output = output_of(settings.data, more)
     output.check(lambda: resolve_input(settings.data, "read"), texts_of(tokenizer))
+    settings = output.with_limits(settings)
     report = bins_of_tokens(settings, _tokenizers(tokenizer, more))
     if output.plot is not None:
         from prepcli.commands.estimate_bins.plots import plot_token_bins

@@ -1,10 +1,12 @@
 """The files that the commands that estimate bins write, and the limit for unusable lines."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from prepcli.commands.estimate_bins.arguments import OutputArguments
+from prepcli.commands.estimate_bins.settings import Settings
 from prepcli.commands.estimate_bins.text import BinsText
 from prepcli.engine.publishing.rejects import Budget
 from prepcli.errors import RejectReason, TooManyRejectsError, option
@@ -62,6 +64,19 @@ class BinsOutput:
             from prepcli.engine.publishing.plots import check_plot
 
             check_plot(self.plot)
+
+    def with_limits(self, settings: Settings) -> Settings:
+        """The settings; a limit that the user has not given is that of the config to write, which training follows."""
+        if self.write_config is None:
+            return settings
+        from prepcli.manifest.loader_config import limits_of_config
+
+        found = limits_of_config(self.write_config, self.data)
+        limits: dict[str, Any] = {name: value for name, value in found.items() if getattr(settings, name, 0) is None}
+        if limits:
+            shown = ", ".join(f"{name} {value:g}" for name, value in limits.items())
+            tell(f"prepcli: {self.write_config}: its limits hold for the bins: {shown}")
+        return replace(settings, **limits)
 
     def conclude(self, report: BinsText, config: Mapping[str, object], limits: Mapping[str, float | None]) -> None:
         """Write the config if one was asked for, and check the number of rejects.

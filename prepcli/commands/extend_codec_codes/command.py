@@ -178,9 +178,12 @@ def extend_codec_codes(
     from prepcli.formats.names import check_loadable
     from prepcli.interface.calls import current_call
     from prepcli.interface.options import settings_of
+    from prepcli.jobs.inputs.named import refuse_unused
+    from prepcli.jobs.inputs.sets import SHAR
     from prepcli.jobs.source import RecordSource
     from prepcli.models.codecs import check_codec_model
     from prepcli.models.codecs import codec_name as name_of
+    from prepcli.storage.containers import Catalogue
 
     named = str(shar_dir)
     given_out = None if output_dir is None else path_of(str(output_dir))
@@ -207,6 +210,7 @@ def extend_codec_codes(
     if form == "shar":
         output = Output(str(given_out or named), inside=folder, others=[path_of(named)])
         check_loadable(output.path / folder)
+        refuse_unused([Catalogue(named, kind=SHAR)], current_call().options)
         check_codec_model(codec.codec_model, codec.num_codebooks)
         return add_to_shar(path_of(named), output, codec, shaping, devices, partial=partial, work_dir=state)
     output = Output(str(given_out), inside=folder)

@@ -77,7 +77,13 @@ def extend_text_context(
         >>> report.outputs["cuts"]
         '/.../shar/cuts_textContext/cuts._OP_000000..000002_CL_.jsonl.gz'
     """
-    from prepcli.commands.extend_text_context.contexts import LOST_TEXTS, CutsShard, parse_suffix, write_shard
+    from prepcli.commands.extend_text_context.contexts import (
+        FIELD_COUNT,
+        LOST_TEXTS,
+        CutsShard,
+        parse_suffix,
+        write_shard,
+    )
     from prepcli.engine.publishing.publish import totals
     from prepcli.engine.run.function import Output, run
     from prepcli.engine.run.unfinished import refuse_unfinished
@@ -122,7 +128,10 @@ def extend_text_context(
         details: dict[str, Any] = {"cuts": output.path / f"{TEXT_CONTEXT_CUTS}/cuts.{shards}{ending}"}
         field = next(name for name in (TARGET, RECORDING) if name == RECORDING or name in SharSet(output.path).audio)
         details[field] = output.path / AUDIO_NAME.format(field, shards)
-        if lost := totals(markers)[LOST_TEXTS]:
+        counts = totals(markers)
+        if absent := [name for name in kept if not counts[FIELD_COUNT.format(name)]]:
+            details["absent"] = f"no cut has the field {', '.join(absent)}, which {option('--keep-field')} names"
+        if lost := counts[LOST_TEXTS]:
             details["texts"] = (
                 f"{lost:,.0f} cuts had a normalized_text, which MagpieTTS reads in place of the text: "
                 f"{option('--keep-field', 'normalized_text')} keeps it"

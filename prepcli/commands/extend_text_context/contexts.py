@@ -1,7 +1,7 @@
 """Text contexts: the text that describes the voice of a cut, and the files of cuts that have it."""
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -93,11 +93,13 @@ class NewCut:
         line: the cut as JSON, without line end.
         rejected: why the cut has no text context; None if it has one.
         lost_text: whether the field `normalized_text` of the supervision was left out.
+        kept: the fields that the user wanted to keep, and that the supervision has.
     """
 
     line: bytes
     rejected: RecordRejected | None
     lost_text: bool
+    kept: Sequence[str] = ()
 
 
 def with_text_context(line: bytes, suffix: Suffix, kept: Collection[str]) -> NewCut:
@@ -127,7 +129,8 @@ def with_text_context(line: bytes, suffix: Suffix, kept: Collection[str]) -> New
     found |= {name: custom[name] for name in (EMOTION, *kept) if name in custom}
     first["custom"] = msgspec.Raw(msgspec.json.encode(found))
     cut["supervisions"] = msgspec.Raw(msgspec.json.encode(supervisions))
-    return NewCut(msgspec.json.encode(cut), rejected, NORMALIZED in custom and NORMALIZED not in kept)
+    lost_text = NORMALIZED in custom and NORMALIZED not in kept
+    return NewCut(msgspec.json.encode(cut), rejected, lost_text, [name for name in kept if name in custom])
 
 
 def _value_fields(raw: msgspec.Raw | None) -> dict[str, msgspec.Raw]:
@@ -147,6 +150,8 @@ def _text(supervision: Fields, custom: Fields, suffix: Suffix) -> str:
 
 LOST_TEXTS = "lost_texts"
 """The key of the count of cuts whose normalized text was left out."""
+FIELD_COUNT = "kept_{}"
+"""The key of the count of cuts that keep a field of `--keep-field`, by its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +179,7 @@ def write_shard(folder: AnyPath, unit: CutsShard, writer: UnitWriter, suffix: Su
             raise UsageError(f"{path}:{position + 1} is not a cut: {error}; repair the set first") from None
         cuts.add_cut(new.line)
         writer.extra[LOST_TEXTS] += new.lost_text
+        writer.extra.update(FIELD_COUNT.format(name) for name in new.kept)
         if new.rejected is not None:
             raise new.rejected
         return heads[position].duration

@@ -77,7 +77,7 @@ def find_duplicates(
     after lossy encoding, with another rate, loudness or length, or as a part of a longer one. text: equal after NFKC,
     in folded case, without punctuation. speaker: the same name in two inputs; with --speaker-model also the same voice
     under two names. --between reports only groups over two inputs, such as leaks of a test set into training, and then
-    exits with 1 if there are any.
+    exits with 1 if there are any. An input is refused if most of its records lack the text or the speaker to compare.
 
     Run the same command again to continue after an interruption.
 
@@ -98,6 +98,7 @@ def find_duplicates(
     import msgspec
     import numpy as np
 
+    from prepcli.commands.find_duplicates.fields import field_keys, notes_on_fields
     from prepcli.commands.find_duplicates.groups import GroupWriter
     from prepcli.commands.find_duplicates.keys import AUDIO, NEAR_AUDIO, KeyWriter, write_groups
     from prepcli.commands.find_duplicates.report import DuplicatesReport
@@ -119,13 +120,14 @@ def find_duplicates(
 
         check_speaker_model(str(speaker_model))
         report = find_same_voices(
-            source, output, devices, str(speaker_model), least=min_voice_similarity, between=between
+            source, output, devices, str(speaker_model), listed(inputs), least=min_voice_similarity, between=between
         )
         return msgspec.convert(report, DuplicatesReport, from_attributes=True)
     reads_audio = not {AUDIO, NEAR_AUDIO}.isdisjoint(kinds)
 
     def plan(workspace: "Workspace") -> "Plan[RecordUnit, RecordContents]":
-        records = source.read(workspace)
+        records = source.read(workspace, field_keys(kinds))
+        notes = notes_on_fields(records, listed(inputs), source.input_of, kinds)
         bounds = even_bounds(len(records), _UNIT_SIZE)
         order = None
         if reads_audio:  # then records of equal duration come one after the other
@@ -133,7 +135,7 @@ def find_duplicates(
         seconds = seconds_of(records.index.duration, np.arange(len(records)) if order is None else order, bounds)
         name = "records" if order is None else "audio"
         units = units_of(name, bounds.tolist(), seconds.tolist(), make=RecordUnit)
-        return records.plan(units, RecordContents(records, order=order))
+        return records.plan(units, RecordContents(records, order=order), notes=notes)
 
     def write(contents: "RecordContents", unit: "RecordUnit", writer: "UnitWriter") -> None:
         keys = KeyWriter(contents.records, writer, kinds)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from prepcli.commands.find_duplicates.fields import field_keys, notes_on_fields
 from prepcli.commands.find_duplicates.groups import GroupWriter, Sets, equal_keys, with_several
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.run.function import OutputFile
@@ -20,7 +21,6 @@ from prepcli.engine.run.report import Report
 from prepcli.engine.run.unit import Advance
 from prepcli.engine.state.plan import Plan
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import UsageError
 from prepcli.formats.names import normal_path
 from prepcli.jobs.embedding import EmbeddingWork, SpeakerOnDevice
 from prepcli.jobs.model_job import Begin, run_with_model
@@ -29,7 +29,7 @@ from prepcli.jobs.record_job import RecordContents, RecordUnit, each_record, uni
 from prepcli.jobs.records import Records, hash_segments
 from prepcli.jobs.source import RecordSource
 from prepcli.manifest.columns import key_bytes
-from prepcli.manifest.parts import FieldKey, KeyFunction
+from prepcli.manifest.parts import KeyFunction
 from prepcli.manifest.speakers import speaker_of
 from prepcli.models.protocols import SpeakerEncoder
 from prepcli.models.speakers import identity, notes_on_speaker_model
@@ -76,26 +76,34 @@ class _VoicesOnDevice(SpeakerOnDevice[VoiceContents]):
 
 
 def find_same_voices(
-    source: RecordSource, output: OutputFile, devices: str, speaker_model: str, *, least: float, between: bool
+    source: RecordSource,
+    output: OutputFile,
+    devices: str,
+    speaker_model: str,
+    inputs: Sequence[object],
+    *,
+    least: float,
+    between: bool,
 ) -> Report:
     """Write one file. A unit computes the mean embeddings (voices) of its speakers; they are compared at the end.
 
-    Voices are the same if their similarity is `least` or more; `between` as in the command.
+    Voices are the same if their similarity is `least` or more; `inputs` and `between` as in the command.
 
     Raises:
-        UsageError: the speaker model cannot be used, or no record has a speaker.
+        UsageError: the speaker model cannot be used, or most records of an input have no speaker.
     """
 
     def plan(workspace: Workspace) -> VoicePlan:
         """Index the manifests, draw utterances of each speaker, and put whole speakers into units."""
-        keys: dict[str, KeyFunction] = {"path": normal_path, "speaker": FieldKey("speaker", str, is_optional=True)}
+        keys: dict[str, KeyFunction] = {"path": normal_path, **field_keys(["speaker"])}
         records = source.read(workspace, keys)
+        notes = notes_on_fields(records, inputs, source.input_of, ["speaker"])
         values = dict(source.layout(records, lambda scratch: _drawn(records)))
-        if not len(values["first_of"]):
-            raise UsageError(f"no record of {', '.join(source.manifests)} has the field speaker")
         bounds, seconds = values.pop("bounds"), values.pop("seconds")
         units = units_of("speakers", bounds.tolist(), seconds.tolist(), make=RecordUnit)
-        return records.plan(units, VoiceContents(records, **values), notes=notes_on_speaker_model(speaker_model))
+        return records.plan(
+            units, VoiceContents(records, **values), notes=[*notes, *notes_on_speaker_model(speaker_model)]
+        )
 
     def finish(made: VoicePlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Compare the voices, and write the records of speakers with the same name or voice."""

@@ -8,7 +8,7 @@ from typing_extensions import Unpack
 from prepcli.engine.run.options import JobArguments
 from prepcli.interface.command import command
 from prepcli.interface.options import Option, PathText
-from prepcli.interface.shared_options import InputFormat, NamesEncoding, OutFile
+from prepcli.interface.shared_options import InputFormat, NamesEncoding, OutFile, SetSplit
 
 if TYPE_CHECKING:
     from prepcli.commands.make_manifest.planning import MakeContents, MakePlan
@@ -96,6 +96,7 @@ def make_manifest(
         ),
     ] = None,
     input_format: InputFormat = None,
+    split: SetSplit = None,
     name_encoding: NamesEncoding = None,
     absolute_paths: Annotated[
         bool, Option("Write absolute audio paths instead of paths relative to OUT.json.")
@@ -165,6 +166,7 @@ def make_manifest(
         lang_column=lang_column,
         columns=columns,
         input_format=input_format,
+        split=split,
         name_encoding=name_encoding,
         absolute_paths=absolute_paths,
         run_commands=run_commands,

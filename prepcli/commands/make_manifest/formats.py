@@ -187,7 +187,11 @@ def source_of(asked: MakeSettings, folder: Path) -> EntrySource:
         raise UsageError(f"{names} and {option('--lang-column')} are for tables; {path} is read as {kind}")
     if asked.columns is not None and kind not in ("csv", "filelist") and asked.transcripts is None:
         raise UsageError(f"{option('--columns')} is for tables without a header; {path} is read as {kind}")
-    for name, value in (("--input-format", asked.input_format), ("--name-encoding", asked.name_encoding)):
+    for name, value in (
+        ("--input-format", asked.input_format),
+        ("--split", asked.split),
+        ("--name-encoding", asked.name_encoding),
+    ):
         if value is not None and kind != "set":
             raise UsageError(f"{option(name, value)} is for data sets in containers; {path} is read as {kind}")
     if asked.run_commands and kind not in ("kaldi", "lhotse"):

@@ -10,7 +10,7 @@ from prepcli.errors import RecordRejected
 from prepcli.formats.names import absolute_folder
 from prepcli.gate import note_on_moved
 from prepcli.interface.shared_options import SetInput
-from prepcli.jobs.inputs.named import NAMES_NOTE, manifests_of
+from prepcli.jobs.inputs.named import NAMES_NOTE, manifests_of, refuse_unused
 from prepcli.manifest.fields import decode_value
 from prepcli.manifest.lines import read_line
 from prepcli.manifest.scan import Range, lines_of
@@ -25,8 +25,10 @@ def set_source(path: str, how: str, asked: MakeSettings) -> EntrySource:
     Raises:
         UsageError: the path is not a data set.
     """
-    common = ("audio_column", "text_column", "speaker_column", "lang_column", "input_format", "name_encoding")
-    manifests = manifests_of(path, SetInput(**{name: getattr(asked, name) for name in common}))
+    common = ("audio_column", "text_column", "speaker_column", "lang_column", "input_format", "split", "name_encoding")
+    options = SetInput(**{name: getattr(asked, name) for name in common})
+    manifests = manifests_of(path, options)
+    refuse_unused(manifests, options)
 
     num_moved = 0
 

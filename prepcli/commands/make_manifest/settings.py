@@ -36,6 +36,7 @@ class MakeSettings:
     lang_column: str | None
     columns: str | None
     input_format: str | None
+    split: str | None
     name_encoding: str | None
     absolute_paths: bool
     run_commands: bool

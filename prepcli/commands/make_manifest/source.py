@@ -12,6 +12,7 @@ from prepcli.errors import UsageError
 from prepcli.formats.audio_names import AUDIO_SUFFIXES
 from prepcli.formats.names import absolute_folder
 from prepcli.manifest.sources import check_file, is_gzip, open_bytes
+from prepcli.storage.containers import SEPARATOR, name_in, place_of
 
 _COMMON = (".wav", ".flac", ".mp3", ".ogg", ".opus")
 
@@ -78,7 +79,9 @@ class PathNames:
         self._prefix = lru_cache(maxsize=4096)(self._prefix_of)
 
     def name(self, path: str) -> str:
-        """The name in the manifest for the audio file at an absolute path."""
+        """The name in the manifest for the audio file at an absolute path; the name of a member stays as it is."""
+        if SEPARATOR in path and (place := place_of(path)) is not None:
+            return name_in(self.name(place.path), place.member)
         folder, slash, name = path.rpartition("/")
         return path if self._absolute else self._prefix(folder + slash) + name
 

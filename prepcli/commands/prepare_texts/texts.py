@@ -1,6 +1,7 @@
 """The text that ASR learns to write, and the text that a TTS model reads, of each line of the input."""
 
 import importlib.util
+import logging
 import re
 from collections.abc import Callable
 from functools import partial
@@ -40,6 +41,8 @@ def load_normalizer(lang: str, whitelist: PathText | None) -> Normalize:
         UsageError: the package is missing, or does not know the language.
     """
     check_installed(lang)
+    # A filter, because the package sets the level of its logger to INFO again and again.
+    logging.getLogger("NeMo-text-processing").addFilter(_is_warning)
     from nemo_text_processing.text_normalization.normalize import Normalizer
 
     try:
@@ -49,6 +52,10 @@ def load_normalizer(lang: str, whitelist: PathText | None) -> Normalize:
             f"{option('--normalize', lang)}: nemo_text_processing cannot load its grammars: {error}"
         ) from None
     return partial(normalizer.normalize, verbose=False, punct_pre_process=True, punct_post_process=True)
+
+
+def _is_warning(record: logging.LogRecord) -> bool:
+    return record.levelno >= logging.WARNING
 
 
 class Texts:

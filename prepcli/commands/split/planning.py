@@ -17,6 +17,7 @@ from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, UsageError, option
 from prepcli.formats.names import absolute_folder, normal_path, path_in
 from prepcli.interface.options import PathText
+from prepcli.jobs.compared_field import note_on_missing
 from prepcli.jobs.duplicate_lines import KeyPairs, note_if_nothing, pairs_of, read_duplicate_lines
 from prepcli.jobs.held_parts import HeldParts
 from prepcli.jobs.records import hash_segments
@@ -176,12 +177,16 @@ class SplitPlanning:
         verdicts = np.where(part_of == NO_PART, len(self._parts), part_of).astype(np.uint8)
         if self._wanted.is_disjoint:
             texts = np.flatnonzero(keys.text)
+            no_text = len(keys.text) - len(texts)
+            remedy = f"leave out {option('--disjoint')}"
+            notes += note_on_missing("text", no_text, len(keys.text), ", ".join(self._manifests), remedy)
             self._leave_out(verdicts, keys.duration, KeyPairs(texts, keys.text[texts]), len(self._parts) + 1)
         if (listed := self._wanted.listed) is not None:
             lines = read_duplicate_lines("--disjoint-listed", listed)
             pairs = pairs_of(lines, keys.audio)
             notes += note_if_nothing("--disjoint-listed", listed, len(lines), len(pairs.records))
             self._leave_out(verdicts, keys.duration, pairs, len(self._parts) + 2)
+        self._refuse_empty(verdicts)
         facts = {"parts": self._facts(verdicts, keys, group_of)}
         if (verdicts == len(self._parts)).any():
             notes.append(f"records in no part are left out; {option('--part', 'NAME=rest')} takes them")
@@ -290,6 +295,17 @@ class SplitPlanning:
             is_here = verdicts[pairs.records] == number
             verdicts[pairs.records[is_here & in_sorted(seen, pairs.keys)]] = verdict
             seen = np.union1d(seen, pairs.keys[verdicts[pairs.records] == number])
+
+    def _refuse_empty(self, verdicts: NDArray[np.uint8]) -> None:
+        """Raise `UsageError` if a part has lost all its records to `_leave_out`; `draw` refuses others."""
+        sizes = np.bincount(verdicts, minlength=len(self._parts))
+        if empty := [part.name for part, size in zip(self._parts, sizes.tolist(), strict=False) if not size]:
+            given = {"--disjoint": self._wanted.is_disjoint, "--disjoint-listed": self._wanted.listed is not None}
+            options = " and ".join(option(name) for name, is_given in given.items() if is_given)
+            raise UsageError(
+                f"nothing is left for {empty[0]}: {options} would leave out all its records, which are in smaller "
+                f"parts too; leave {options} out, or ask for less in the other parts"
+            )
 
     def _facts(self, verdicts: NDArray[np.uint8], keys: "Keys", group_of: NDArray[np.int64]) -> list[dict[str, Any]]:
         rows = []

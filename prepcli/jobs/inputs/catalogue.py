@@ -15,6 +15,8 @@ from prepcli.interface.printing import encodable
 from prepcli.storage.containers import BEGINNING, UNUSABLE
 
 DURATION_NAMES = ("duration", "audio_duration")
+EVERY = "*"
+"""The value of `SetInput.split` with which all tars or zip archives of a folder are read, to look at them."""
 ID_NAMES = ("id", "_id", "segment_id", "utt_id", "key", "__key__")
 _DIGITS = re.compile(r"(\d+)")
 _OWN = frozenset({"audio_filepath", "duration", "offset", "_skipme", UNUSABLE, BEGINNING})

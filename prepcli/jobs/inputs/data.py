@@ -5,6 +5,7 @@ from prepcli.formats.folders import listing
 from prepcli.formats.wenet import list_kind
 from prepcli.interface.shared_options import SetInput
 from prepcli.jobs.inputs.arrow import is_arrow
+from prepcli.jobs.inputs.catalogue import EVERY
 from prepcli.jobs.inputs.named import MANIFEST_SUFFIXES, manifests_of
 from prepcli.jobs.inputs.revisions import with_commits
 from prepcli.manifest.datasets import DataSet, Mix
@@ -54,7 +55,7 @@ def containers_at(path: str, *, of_rows: bool = False) -> list[str]:
     if not is_container and (path.endswith(MANIFEST_SUFFIXES) or list_kind(path_of(path)) is None):
         return []
     try:
-        return [one for one in manifests_of(path, SetInput()) if isinstance(one, Catalogue)]
+        return [one for one in manifests_of(path, SetInput(split=EVERY)) if isinstance(one, Catalogue)]
     except UsageError:
         if is_folder and not on_hub(path) and not is_arrow(listing(path_of(path)).files):
             return []

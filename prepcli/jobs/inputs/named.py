@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import fields
 from functools import partial
 
 from prepcli.errors import UsageError, option
@@ -60,6 +61,17 @@ def _in_file(path: str, options: SetInput) -> list[str]:
     from prepcli.jobs.inputs.sets import containers_of_file
 
     return containers_of_file(path, options)
+
+
+def refuse_unused(inputs: Sequence[str], options: SetInput) -> None:
+    """Raise `UsageError` if an option of data sets is given and none of the inputs uses it, as all are manifests, say.
+
+    `inputs`: manifests and containers, as `manifests_of` returns them.
+    """
+    if any(getattr(options, one.name) is not None for one in fields(SetInput)):
+        from prepcli.jobs.inputs.unused import refuse_unused_options
+
+        refuse_unused_options(inputs, options)
 
 
 def describe(manifests: Sequence[str], num_records: int) -> list[str]:

@@ -20,7 +20,7 @@ from prepcli.formats.wenet import WenetSet, list_kind
 from prepcli.interface.calls import tell
 from prepcli.interface.shared_options import SetInput
 from prepcli.jobs.inputs.arrow import ARROW_SUFFIXES, is_arrow, refusal_of_file, refusal_of_folder
-from prepcli.jobs.inputs.catalogue import FieldNames, by_number
+from prepcli.jobs.inputs.catalogue import EVERY, FieldNames, by_number
 from prepcli.jobs.inputs.keys import Keys
 from prepcli.jobs.inputs.lists import raw_list_lines
 from prepcli.jobs.inputs.rows import row_lines
@@ -63,6 +63,8 @@ def containers_of_file(path: str, options: SetInput) -> list[str]:
     wanted = options.input_format
     if lower.endswith(".json"):
         return _of_manifest(path) if wanted in (None, "tarred") else [path]
+    if lower.endswith((".parquet", ".zip", *_TARS)):
+        _check_split(path, options)
     if lower.endswith(".parquet"):
         return [_parquet(path, options)]
     if lower.endswith(".zip"):
@@ -111,10 +113,10 @@ def containers_in(folder: str, options: SetInput) -> list[str]:
     names = listing(top).files
     tars = sorted((name for name in names if name.lower().endswith(_TARS)), key=by_number)
     if tars and wanted in (None, "webdataset", "wenet"):
-        return [_samples(str(top / name), _keys(options), options) for name in _of_split(tars, options, folder)]
+        return [_samples(str(top / name), _keys(options), options) for name in _of_split(tars, top, options)]
     zips = sorted((name for name in names if name.lower().endswith(".zip")), key=by_number)
     if zips and wanted in (None, "zip", "webdataset", "wenet"):
-        return [_zip(str(top / name), options) for name in zips]
+        return [_zip(str(top / name), options) for name in _of_split(zips, top, options)]
     if wanted in (None, "parquet") and (below := _below(top, ".parquet")):
         return [_parquet(path, options) for path in _one_split(below, top, options)]
     if is_arrow(names):
@@ -258,6 +260,8 @@ def _parquet(path: str, options: SetInput) -> Catalogue:
 
 
 def _wenet(one: WenetSet, options: SetInput) -> list[str]:
+    if options.split not in (None, EVERY):
+        raise UsageError(f"{option('--split', options.split)}: {one.list} is a list, and all of its files are read")
     if one.is_raw:
         return [Catalogue(check_file(str(one.list)), raw_list_lines, (), "wenet list", LIST)]
     return [_samples(str(tar), "wenet", options) for tar in one.tars]
@@ -286,18 +290,34 @@ def _below(folder: AnyPath, suffix: str) -> list[str]:
     return sorted(names, key=by_number)
 
 
-def _of_split(names: Sequence[str], options: SetInput, folder: str) -> list[str]:
-    """The names of files that belong to the split of the option `--split`; all names without this option.
+def _of_split(names: Sequence[str], folder: AnyPath, options: SetInput) -> list[str]:
+    """The files of one split; `names` are their paths below `folder`.
 
     Raises:
-        UsageError: none of the files belongs to the split.
+        UsageError: there are several splits to choose from, or the split of `options` does not exist.
     """
-    if options.split is None:
+    splits = {name: split_of(name) for name in names}
+    there = sorted(set(splits.values()))
+    if options.split in (None, EVERY):
+        if len(there) > 1 and not (options.split == EVERY and names[0].lower().endswith((*_TARS, ".zip"))):
+            choose = f"choose one with {option('--split')}, or name its files"
+            raise UsageError(f"{folder} has several splits, {', '.join(there)}: {choose}")
         return list(names)
-    found = [name for name in names if split_of(name) == _canonical(options.split)]
-    if not found:
-        raise UsageError(f"no file in {folder} is named after the split {options.split}; leave out {option('--split')}")
-    return found
+    chosen = [name for name in names if splits[name] in (options.split, _canonical(options.split))]
+    if not chosen:
+        raise UsageError(f"{folder} has no split {options.split}; it has {', '.join(there)}")
+    return chosen
+
+
+def _check_split(path: str, options: SetInput) -> None:
+    """Raise `UsageError` if a file that the user has named belongs to another split than that of `options`.
+
+    The names of the file and of its folder decide.
+    """
+    name = "/".join(path.rsplit("/", 2)[-2:])
+    if options.split not in (None, EVERY) and split_of(name) not in (options.split, _canonical(options.split)):
+        wanted = option("--split", options.split)
+        raise UsageError(f"{path} is of the split {split_of(name)} by its name: give its folder for {wanted}")
 
 
 def _one_split(paths: Sequence[str], folder: AnyPath, options: SetInput) -> list[str]:
@@ -307,22 +327,12 @@ def _one_split(paths: Sequence[str], folder: AnyPath, options: SetInput) -> list
         UsageError: there are several splits or configurations to choose from, the split of `options` does not exist,
             or files of the split are missing.
     """
-    below = {path: path[len(str(folder)) :].lstrip("/") for path in paths}
-    splits = {path: split_of(name) for path, name in below.items()}
-    names = sorted(set(splits.values()))
-    if options.split is not None:
-        chosen = [path for path in paths if splits[path] in (options.split, _canonical(options.split))]
-        if not chosen:
-            raise UsageError(f"{folder} has no split {options.split}; it has {', '.join(names)}")
-    elif len(names) > 1:
-        raise UsageError(
-            f"{folder} has several splits, {', '.join(names)}: choose one with {option('--split')}, or name its files"
-        )
-    else:
-        chosen = list(paths)
+    below = {path[len(str(folder)) :].lstrip("/"): path for path in paths}
+    names = _of_split(list(below), folder, options)
+    chosen = [below[name] for name in names]
     if on_hub(str(folder)) and any("/partial-" in path for path in chosen):
         tell(f"note: {folder} holds only the first part of the data set: the hub has not made Parquet of all of it")
-    configs = sorted({_config_of(below[path]) for path in chosen})
+    configs = sorted(set(map(_config_of, names)))
     if len(configs) > 1:
         raise UsageError(f"{folder} has several data sets, {', '.join(configs[:4])}: give the folder of one of them")
     _check_numbers(chosen)

@@ -97,7 +97,7 @@ def test_weights_that_a_user_might_expect_to_count(sets: Path, tmp_path: Path) -
     assert not [note for note in done.json["notes"] if "weight" in note]
     some = (f"en/a={sets}/1h.json:3", f"en/b={sets}/2h.json:1", f"it={sets}/2h.json")
     done = blend(*some, "y.yaml", "--temperature", 0.5, "--json", cwd=tmp_path)
-    assert [note for note in done.json["notes"] if "duration" not in note] == [
+    assert [note for note in done.json["notes"] if "duration" not in note and "same set" not in note] == [
         "en, it: weighed by hours, because no weights are given for them, only in en; en=:WEIGHT gives a group one",
         "--temperature does not change the weights that are given",
     ]
@@ -128,3 +128,11 @@ def test_weights_of_a_config_that_are_none(weight: object, sets: Path, tmp_path:
     (tmp_path / "a.yaml").write_text(f"- {entry}{weight}}}\n- {entry}1}}\n")
     done = blend("a=a.yaml", "mix.yaml", cwd=tmp_path, code=2)
     assert "the weight of entry0 in a must be a number above 0, not " in done.error_line
+
+
+def test_one_set_under_two_names_is_a_note(sets: Path, tmp_path: Path) -> None:
+    """Also by another path, and with another weight; two weights may be meant."""
+    data = (f"a={sets}/1h.json:0.2", f"x/b={sets}/../{sets.name}/1h.json:0.3", f"c={sets}/2h.json:0.5", "x=:0.5")
+    done = blend(*data, "mix.yaml", "--json", cwd=tmp_path)
+    found = [note for note in done.json["notes"] if "same set" in note]
+    assert found == ["a and x/b are the same set, whose records are seen for each of these names"]

@@ -115,7 +115,9 @@ def test_the_config_keeps_a_limit_unless_another_is_given(manifest: Path) -> Non
     done = prepcli("estimate-bins", manifest, "-b", 8, "-q", "--write-config", config)
     assert done.code == 0
     assert "train_ds.num_buckets: new, 8\n" in done.err
-    assert "train_ds.max_duration: stays 20 as the file has it" in done.err
+    assert f"{config}: its limits hold for the bins: max_duration 20\n" in done.err
+    assert done.out == prepcli("estimate-bins", manifest, "-b", 8, "-q", "-u", 20).out
+    assert done.out != prepcli("estimate-bins", manifest, "-b", 8, "-q").out
     assert f"prepcli: wrote {config}: 2 keys changed in train_ds\n" in done.err
     assert "  max_duration: 20   # mine\n" in config.read_text()
     done = prepcli("estimate-bins", manifest, "-b", 8, "-q", "-u", 25, "--write-config", config)

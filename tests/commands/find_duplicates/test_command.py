@@ -77,7 +77,7 @@ def test_leaks_between_inputs(audio: Path) -> None:
     train = [
         {"audio_filepath": "../a.flac", "duration": 0.5, "text": "other", "speaker": "7"},
         {"audio_filepath": "../near.wav", "duration": 0.5, "text": "hello world", "speaker": "z"},
-        {"audio_filepath": "../rate.wav", "duration": 0.25, "text": None},
+        {"audio_filepath": "../rate.wav", "duration": 0.25, "text": None, "speaker": "w"},
         {"audio_filepath": "../long.wav", "duration": 1.0, "text": "?!"},  # nothing is left, as of a missing text
     ]
     inputs = [write_lines(audio / "test.json", test), write_lines(audio / "train/m.json", train)]
@@ -106,6 +106,35 @@ def test_leaks_between_inputs(audio: Path) -> None:
     clean = prepcli("find-duplicates", inputs[0], kept, audio / "none.jsonl", *by, "--between")
     assert clean.code == 0, clean.out
     assert (audio / "none.jsonl").read_bytes() == b""
+
+
+@pytest.mark.parametrize("field", ["text", "speaker"])
+@pytest.mark.parametrize("of_input", [0, 1])
+def test_an_input_without_the_field_is_refused(audio: Path, field: str, of_input: int) -> None:
+    """Each input counts for itself: a test set without texts is small."""
+    inputs = []
+    for number, count in enumerate((3, 9)):
+        lines = [{"audio_filepath": "a.wav", "duration": 0.5, field: f"same {place}"} for place in range(count)]
+        for line in lines[: 2 if number == of_input else 1]:  # "transcript" in place of "text"
+            line["other"] = line.pop(field)
+        if number == of_input == 1:
+            lines = [{"audio_filepath": "a.wav", "duration": 0.5, field: " " * (field == "text")}] * count
+        inputs.append(write_lines(audio / f"{number}.json", lines))
+    refused = prepcli("find-duplicates", *inputs, audio / "out.jsonl", "--by", field, "--between")
+    assert (refused.code, refused.out) == (2, "")
+    counted = ("2 of 3", "9 of 9")[of_input]
+    assert f"{inputs[of_input]}: {counted} records have no {field}, so they cannot be compared" in refused.error_line
+    assert not (audio / "out.jsonl").exists()
+
+
+def test_a_few_records_without_text_are_counted(audio: Path) -> None:
+    lines: Lines = [{"audio_filepath": "a.wav", "duration": 0.5, "text": text} for text in ("a", "b", None)]
+    manifest = write_lines(audio / "m.json", lines)
+    done = prepcli("find-duplicates", manifest, audio / "out.jsonl", "--by", "text", "--json")
+    assert (done.code, done.json["notes"]) == (
+        0,
+        [f"{manifest}: 1 of 3 records have no text, and are not compared by it"],
+    )
 
 
 def test_ranks_give_the_same_bytes(audio: Path, monkeypatch: pytest.MonkeyPatch) -> None:

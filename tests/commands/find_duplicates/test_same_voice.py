@@ -127,7 +127,7 @@ def test_no_speakers(tmp_path: Path, tones: Lines) -> None:
     manifest = write_lines(tmp_path / "m.json", [dict(line, speaker="") for line in tones])
     refused = find(manifest, tmp_path / "out.jsonl")
     assert refused.code == 2
-    assert "has the field speaker" in refused.err
+    assert "records have no speaker, so they cannot be compared" in refused.err
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 300])

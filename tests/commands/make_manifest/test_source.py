@@ -15,6 +15,7 @@ def test_names_are_relative_to_the_folder_of_the_manifest(tmp_path: Path) -> Non
     assert names.name(f"{tmp_path}/out/linked/a.wav") == "linked/a.wav"
     assert names.name(f"{tmp_path}/audio/a.wav") == "../audio/a.wav"
     assert names.name(f"{tmp_path}/out/linked/../a.wav") == "../audio/a.wav"
+    assert names.name(f"{tmp_path}/out/linked/../x.tar::b/../../a.wav") == "../audio/x.tar::b/../../a.wav"
     assert PathNames(tmp_path / "out", absolute=True).name(f"{tmp_path}/audio/a.wav") == f"{tmp_path}/audio/a.wav"
 
 

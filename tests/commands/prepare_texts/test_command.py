@@ -1,5 +1,7 @@
 """prepare-texts: records that NeMo's TextToTextDataset reads, and no others."""
 
+import io
+import logging
 import os
 import re
 import resource
@@ -115,6 +117,11 @@ def test_more_shards_than_a_process_may_have_open_files(tmp_path: Path) -> None:
 def test_normalization_where_the_package_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stand-in with the names of nemo_text_processing, which cannot be installed everywhere."""
 
+    logger = logging.getLogger("NeMo-text-processing")
+    logger.addHandler(handler := logging.StreamHandler(logged := io.StringIO()))
+    monkeypatch.setattr(logger, "filters", [])
+    monkeypatch.setattr(logger, "handlers", [handler])
+
     class Normalizer:
         def __init__(self, input_case: str, lang: str, whitelist: str | None) -> None:
             assert (input_case, whitelist) in (("cased", None), ("cased", str(tmp_path / "words.tsv")))
@@ -123,6 +130,9 @@ def test_normalization_where_the_package_is(tmp_path: Path, monkeypatch: pytest.
 
         def normalize(self, text: str, verbose: bool, punct_pre_process: bool, punct_post_process: bool) -> str:
             assert (verbose, punct_pre_process, punct_post_process) == (False, True, True)
+            logger.setLevel(logging.INFO)  # as the package does in each call
+            logger.info("Creating ClassifyFst grammars")
+            logger.warning("a warning")
             return text.replace("3", "three")
 
     (tmp_path / "texts.txt").write_text("3 cats\n")
@@ -137,6 +147,7 @@ def test_normalization_where_the_package_is(tmp_path: Path, monkeypatch: pytest.
     assert "--normalize xx: nemo_text_processing cannot load its grammars" in prepcli(*options, "xx").error_line
     assert prepcli(*options, "en").code == 0
     assert read_lines(tmp_path / "out.json") == [{"text": "3 cats", "tts_text_normalized": "three cats"}]
+    assert logged.getvalue() == "a warning\n"
     records: list[dict[str, Any]] = [
         {"text": "3 cats", "tts_text": "3 Cats."},
         {"text": "3 cats", "tts_text": "3 Cats.", "tts_text_normalized": "By hand: 3."},

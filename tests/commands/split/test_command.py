@@ -144,6 +144,27 @@ def test_sentences_of_small_parts_are_removed_from_larger_ones(tmp_path: Path) -
     assert collections.Counter(r["reject_detail"] for r in listed) == {"its text is in a smaller part": 40 - len(train)}
 
 
+@pytest.mark.parametrize(("num_texts", "code"), [(10, 0), (9, 2), (0, 2)])
+def test_texts_that_are_not_there_are_not_compared(tmp_path: Path, num_texts: int, code: int) -> None:
+    lines = [{"audio_filepath": f"{n}.wav", "duration": 1.0, "text": f"{n}" * (n < num_texts)} for n in range(20)]
+    manifest = write_lines(tmp_path / "m.json", lines)
+    options = ("--part", "train=rest", "--part", "test=5", "--disjoint", "text")
+    done = prepcli("split", manifest, tmp_path / "out", *options)
+    assert done.code == code
+    counted = f"{manifest}: {20 - num_texts} of 20 records have no text, "
+    assert counted + ("so they cannot be compared" if code else "and are not compared") in done.out + done.err
+    assert (tmp_path / "out").exists() == (code == 0)
+
+
+def test_a_part_of_which_all_records_are_left_out_is_refused(tmp_path: Path) -> None:
+    lines = [{"audio_filepath": f"{n}.wav", "duration": 1.0, "text": "the same"} for n in range(20)]
+    manifest = write_lines(tmp_path / "m.json", lines)
+    options = ("--part", "train=rest", "--part", "test=5", "--disjoint", "text")
+    refused = prepcli("split", manifest, tmp_path / "out", *options)
+    assert (refused.code, "nothing is left for train: --disjoint would leave out" in refused.error_line) == (2, True)
+    assert not (tmp_path / "out").exists()
+
+
 def test_records_without_a_speaker_are_drawn_one_by_one(tmp_path: Path) -> None:
     lines: Lines = [{"audio_filepath": f"{n}.wav", "duration": 1.0} for n in range(30)]
     named: list[dict[str, Any]] = [line | {"speaker": 7} for line in lines[:10]]

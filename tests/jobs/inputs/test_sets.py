@@ -3,6 +3,7 @@
 import gzip
 import json
 import shutil
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from prepcli.jobs.inputs.named import manifests_of
 from prepcli.jobs.inputs.sets import split_of
 from prepcli.storage.containers import Catalogue
 from prepcli.storage.input_files import state_of
-from tests.conftest import MINI_CORPUS, make_set, read_lines, tree
+from tests.conftest import MINI_CORPUS, SHORT_CORPUS, make_set, read_lines, tree
 from tests.support.audio_files import write_short_corpus
 from tests.support.containers import SOURCES, samples, write_rows
 from tests.support.running import prepcli
@@ -277,3 +278,39 @@ def test_a_language_that_is_a_number_gets_a_note(tmp_path: Path) -> None:
     done = prepcli("make-manifest", tmp_path / "plain.parquet", tmp_path / "m.json", "--lang", "pl")
     assert done.code == 0, done.err
     assert [one["lang"] for one in read_lines(tmp_path / "m.json")] == ["pl"] * 4
+
+
+@pytest.mark.parametrize("suffix", ["tar", "tar.gz", "zip"])
+def test_splits_of_archives_are_never_mixed(suffix: str, tmp_path: Path) -> None:
+    """As for Parquet: the split is named, or asked for."""
+    audio = sorted((SHORT_CORPUS / "s01").glob("*.flac"))[:3]
+    folder = tmp_path / "set"
+    folder.mkdir()
+    for split, stems in {"train": "ab", "dev": "c"}.items():
+        for number, stem in enumerate(stems):
+            name, data = f"{stem}.flac", audio["abc".index(stem)].read_bytes()
+            path = folder / f"{split}-{number:03d}.{suffix}"
+            if suffix == "zip":
+                with zipfile.ZipFile(path, "w") as archive:
+                    archive.writestr(name, data)
+            else:
+                write_tar(path, {name: data}, mode="w:gz" if suffix == "tar.gz" else "w")
+
+    def names(*options: object) -> list[str]:
+        out = tmp_path / "out.json"
+        done = prepcli("make-manifest", folder, out, *options, "--overwrite")
+        assert done.code == 0, done.err
+        return [line["audio_filepath"].rpartition("::")[2] for line in read_lines(out)]
+
+    refused = prepcli("manifest-to-wenet", folder, tmp_path / "wenet")
+    choose = f"{folder} has several splits, train, validation: choose one with --split, or name its files"
+    assert (refused.code, choose in refused.error_line) == (2, True)
+    assert (prepcli("verify", folder).code, prepcli("estimate-bins", folder, "-b", 2).code) == (0, 0)  # all splits
+    assert names("--split", "train") == ["a.flac", "b.flac"]
+    assert names("--split", "dev") == names("--split", "validation") == ["c.flac"]
+    refused = prepcli("manifest-to-wenet", folder, tmp_path / "wenet", "--split", "test")
+    assert (refused.code, "has no split test; it has train, validation" in refused.error_line) == (2, True)
+    file = folder / f"dev-000.{suffix}"
+    assert prepcli("manifest-to-wenet", file, tmp_path / "wenet", "--split", "dev").code == 0
+    refused = prepcli("manifest-to-wenet", file, tmp_path / "wenet2", "--split", "train")
+    assert (refused.code, "is of the split validation by its name" in refused.error_line) == (2, True)

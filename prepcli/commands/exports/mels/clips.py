@@ -10,7 +10,7 @@ from prepcli.audio.encode import to_float32
 from prepcli.audio.rates import rate_counts
 from prepcli.audio.resample import resample
 from prepcli.audio.segments import Policy, Segment, decode
-from prepcli.commands.exports.mels.file_lists import NORMALIZED_TEXT, OTHER_AUDIO, PART_NAME, SEGMENTS, TEXT
+from prepcli.commands.exports.mels.file_lists import MEMBERS, NORMALIZED_TEXT, OTHER_AUDIO, PART_NAME, SEGMENTS, TEXT
 from prepcli.commands.exports.mels.spectrogram import MelForm, MelSpectrogram
 from prepcli.commands.exports.records import ExportContents
 from prepcli.engine.publishing.output_files import OutputFile
@@ -21,6 +21,7 @@ from prepcli.formats.npy import tensor_bytes
 from prepcli.jobs.record_job import RecordUnit
 from prepcli.jobs.source import items
 from prepcli.manifest.record import Record
+from prepcli.storage.containers import place_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -47,7 +48,8 @@ class Clip:
         id: unique over all manifests.
         segment: its audio.
         mel_line: its line in the list of mels.
-        audio_line: its line in the list of audio; None for a segment, because lists name whole files.
+        audio_line: its line in the list of audio; None for a segment and a member of a container, because lists name
+            whole files.
         text_field: the field with its text.
     """
 
@@ -78,7 +80,8 @@ def find_clip(contents: ExportContents, number: int, record: Record, rules: Clip
             RejectReason.BAD_DURATION,
             f"{length} samples at {form.sampling_rate} Hz are too short for a mel; {form.min_samples} are needed",
         )
-    audio_line = list_line(segment.name, text, field) if segment.has_all_samples else None
+    is_file = segment.has_all_samples and place_of(segment.name) is None
+    audio_line = list_line(segment.name, text, field) if is_file else None
     return Clip(id, segment, mel_line, audio_line, field)
 
 
@@ -123,7 +126,7 @@ class ClipWriter:
             audio = info.format, info.subtype, info.num_channels, info.sampling_rate
             self._writer.extra[OTHER_AUDIO] += audio != ("wav", "PCM_16", 1, self._rules.form.sampling_rate)
         else:
-            self._writer.extra[SEGMENTS] += 1
+            self._writer.extra[SEGMENTS if place_of(clip.segment.name) is None else MEMBERS] += 1
         return clip.segment.duration
 
     def _list(self, number: int, kind: str, line: bytes) -> None:

@@ -37,7 +37,7 @@ def manifest_to_mels(
         bool,
         Option(
             "Write only the file lists, without the mels.",
-            disables=("channel", "hop_length", "win_length", "mel_fmin", "mel_fmax", "n_mel_channels"),
+            disables=("channel", "hop_length", "win_length", "mel_fmin", "mel_fmax", "n_mel_channels", "devices"),
         ),
     ] = False,
     text_field: Annotated[

@@ -12,9 +12,9 @@ from prepcli.formats.mels import AUDIO, LIST_NAME, MEL
 from prepcli.jobs.records import stem_of
 
 TEXT, NORMALIZED_TEXT = "text", "normalized_text"
-SEGMENTS, OTHER_AUDIO = "segments", "other_audio"
-"""Keys of counts in the markers of units: clips that are segments, which are not in the list of audio; and files in
-this list that WaveGlow cannot read.
+SEGMENTS, MEMBERS, OTHER_AUDIO = "segments", "members", "other_audio"
+"""Keys of counts in the markers of units: clips that are segments, and clips in containers, which are not in the list
+of audio; and files in this list that WaveGlow cannot read.
 
 Without `--text-field`, the markers also count the clips by the name of the field that has their text.
 """
@@ -61,6 +61,11 @@ def join_lists(
             details["text_field"] += f"; {counts[TEXT]:,.0f} records do not have it, and their {TEXT} is listed"
     if counts[SEGMENTS]:
         details["segments"] = f"{counts[SEGMENTS]:,.0f} records are parts of files and are not in the list of audio"
+    if counts[MEMBERS]:
+        details["members"] = (
+            f"{counts[MEMBERS]:,.0f} records lie in containers and are not in the list of audio, because WaveGlow "
+            "reads files; prepcli convert-audio unpacks them"
+        )
     if counts[OTHER_AUDIO]:
         details["audio_list"] = (
             f"{counts[OTHER_AUDIO]:,.0f} files of the list of audio are not 16-bit mono WAV at "

@@ -22,6 +22,7 @@ from tests.conftest import SHORT_CORPUS, copy_set, make_set, read_lines, tree, w
 from tests.support.audio_files import write_audio
 from tests.support.lazy import lazy
 from tests.support.running import prepcli
+from tests.support.tars import write_tar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -194,6 +195,19 @@ def test_segments_channels_and_loud_audio(tmp_path: Path) -> None:
     assert len(lines(tmp_path / "out/filelists/m_audio_text_filelist.txt")) == 2
     make_set("manifest-to-mels", tmp_path / "m.json", tmp_path / "mix", "--devices", "cpu", "--channel", "mix")
     assert torch.equal(mel_of(tmp_path / "mix/mels/talk@1_0_1_0.pt"), expected(stereo[22050:44100].mean(axis=1)))
+
+
+def test_clips_in_containers_are_not_in_the_list_of_audio(tmp_path: Path) -> None:
+    """WaveGlow opens the names in this list; the mels are made."""
+    for name in ("a", "b"):
+        write_audio(tmp_path / f"{name}.wav", 1.0, 22050)
+    files = {name: (tmp_path / name).read_bytes() for name in ("a.wav", "b.wav")}
+    write_tar(tmp_path / "x.tar", files | {"a.txt": b"one", "b.txt": b"two"})
+    done = make_set("manifest-to-mels", tmp_path / "x.tar", tmp_path / "out", "--devices", "cpu")
+    assert done.json["details"]["members"].startswith("2 records lie in containers and are not in the list of audio")
+    listed = [tmp_path / f"out/filelists/x_{kind}_text_filelist.txt" for kind in ("mel", "audio")]
+    assert [len(path.read_text().splitlines()) for path in listed] == [2, 0]
+    assert mel_of(tmp_path / "out/mels/a.pt").shape[0] == 80
 
 
 @pytest.mark.parametrize("num_samples", [1000, 1001, 1002, 9999])

@@ -1,0 +1,47 @@
+"""The fields by which records are compared: text and speaker, and the check that records have them."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+
+from prepcli.errors import option
+from prepcli.jobs.compared_field import note_on_missing
+from prepcli.jobs.records import Records
+from prepcli.manifest.columns import key_bytes
+from prepcli.manifest.parts import FieldKey
+
+_FIELDS: Mapping[str, Callable[[str], str]] = {"text": str.strip, "speaker": str}
+_NONE = int.from_bytes(key_bytes(""), "little")
+
+
+def field_keys(kinds: Iterable[str]) -> dict[str, FieldKey]:
+    """The keys of an index that show which records have the fields of these kinds of duplicates."""
+    return {kind: FieldKey(kind, _FIELDS[kind], is_optional=True) for kind in kinds if kind in _FIELDS}
+
+
+def notes_on_fields(
+    records: Records, inputs: Sequence[object], input_of_manifest: Sequence[int], kinds: Iterable[str]
+) -> list[str]:
+    """Notes on the inputs of which records lack a field; `records` have been read with `field_keys`.
+
+    Each input is looked at for itself, because a small test set without texts has no duplicates in a large corpus.
+
+    Args:
+        records: the records of all inputs.
+        inputs: the inputs as the user has named them.
+        input_of_manifest: for each manifest, the number of its input.
+        kinds: the kinds of duplicates.
+
+    Raises:
+        UsageError: more than half of the records of an input lack a field.
+    """
+    num_records = np.diff(records.index.first)
+    notes = []
+    for field in (kind for kind in kinds if kind in _FIELDS):
+        without = np.concatenate(([0], np.cumsum(records.index.keys[field] == _NONE)))[records.index.first]
+        missing = np.bincount(input_of_manifest, np.diff(without)).astype(int).tolist()
+        counts = np.bincount(input_of_manifest, num_records).astype(int).tolist()
+        remedy = f"fill the field {field}, or leave {field} out of {option('--by')}"
+        for number, name in enumerate(inputs):
+            notes += note_on_missing(field, missing[number], counts[number], str(name), remedy)
+    return notes
