@@ -402,7 +402,9 @@ def _function(function: Callable[..., Any]) -> object:
     if isinstance(function, partial):
         return [_function(function.func), [_argument(value) for value in function.args], function.keywords]
     found = getattr(function, "__wrapped__", function)
-    return f"{found.__module__}.{found.__qualname__}"
+    return (
+        f"{getattr(found, '__module__', 'builtins')}.{found.__qualname__}"  # a method such as str.strip has no module
+    )
 
 
 def _argument(value: object) -> object:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from prepcli.commands.find_duplicates import command
 from prepcli.commands.find_duplicates import groups as groups_module
+from prepcli.manifest import shared_index
 from tests.conftest import Lines, read_lines, write_lines
 from tests.support.running import prepcli
 
@@ -156,3 +157,11 @@ def test_ranks_give_the_same_bytes(audio: Path, monkeypatch: pytest.MonkeyPatch)
         assert done.code == 0, done.err
     assert (audio / "one.jsonl").read_bytes() == (audio / "three.jsonl").read_bytes()
     assert len(read_lines(audio / "one.jsonl")) == 80
+
+
+def test_a_large_input_whose_index_all_ranks_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_index, "MIN_SHARED_BYTES", 0)
+    lines = [{"audio_filepath": "a.wav", "duration": 1.0, "text": text, "speaker": "s"} for text in ("x", "y", "x")]
+    manifests = [write_lines(tmp_path / f"{name}.json", lines) for name in ("one", "two")]
+    report = command.find_duplicates(manifests, tmp_path / "out.jsonl", by="text,speaker")
+    assert [(found["by"], found["groups"]) for found in report.details["found"]] == [("text", 2), ("speaker", 1)]
