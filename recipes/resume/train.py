@@ -27,7 +27,7 @@ BATCH_SIZE = 3
 def read_cuts(shar: Path, epoch: int) -> Any:
     """The cuts in the order of an epoch; the indexes are in SHAR/index, under the absolute paths of the data."""
     root = shar.absolute()
-    fields = {name: sorted(map(str, (root / name).iterdir())) for name in ("cuts", "target_audio")}
+    fields = {name: sorted(map(str, (root / name).iterdir())) for name in ("cuts", "recording")}
     return CutSet.from_shar(
         fields=fields, indexed=True, indexes_root=str(root / "index"), shuffle_shards=True, seed=epoch
     )
@@ -62,7 +62,7 @@ def step(model: dict[str, Any], batch: list[Any]) -> None:
     """Train with a batch of cuts."""
     for cut in batch:
         model["seen"][cut.id] = model["seen"].get(cut.id, 0) + 1
-        loudness = float(np.sqrt(np.mean(np.square(cut.load_target_audio()))))
+        loudness = float(np.sqrt(np.mean(np.square(cut.load_audio()))))
         model["loudness"] += (loudness - model["loudness"]) / sum(model["seen"].values())
     model["steps"] += 1
 

@@ -38,7 +38,7 @@ else:
     torch = lazy("torch")
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-SHARD = "target_audio/recording.000001.tar"
+SHARD = "recording/recording.000001.tar"
 ROW = 2
 """The segment over which something dies: in the middle of the second shard."""
 

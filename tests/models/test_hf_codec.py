@@ -146,7 +146,8 @@ def test_codecs_with_semantic_encoders(tmp_path: Path) -> None:
     for record in records:
         record["audio_filepath"] = str(MINI_CORPUS / record["audio_filepath"])
     shar = tmp_path / "shar"
-    make(write_lines(tmp_path / "m.json", records), shar, "--target-sample-rate", 16000)
+    options = ("--target-sample-rate", 16000, "--audio-field", "target_audio")
+    make(write_lines(tmp_path / "m.json", records), shar, *options)
     audio = torch.cat([_audio(cut.target_audio) for cut in _cuts(shar)])
     for kind in NEW_KINDS:
         folder = save_tiny_codec(kind, tmp_path, audio)

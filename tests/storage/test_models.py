@@ -114,7 +114,8 @@ def test_contexts_of_audio_in_the_store(bucket: Bucket, mini_corpus: Path, store
 def test_texts_and_indexes_in_the_store(bucket: Bucket, run: Prepcli, mini_corpus: Path, tmp_path: Path) -> None:
     """`extend-text-context` and `index` write into a set there what they write on a disk."""
     shar, tarred = tmp_path / "shar", tmp_path / "tarred"
-    make_set("manifest-to-shar", mini_corpus / "manifest.json", shar, "--shard-size", 20, "--indexed")
+    for_magpie = ("--audio-field", "target_audio")
+    make_set("manifest-to-shar", mini_corpus / "manifest.json", shar, "--shard-size", 20, "--indexed", *for_magpie)
     make_set("manifest-to-tarred", mini_corpus / "manifest.json", tarred, "--num-shards", 2, "--no-index")
     bucket.upload(tarred, "tarred")
     for name in ("cuts", "target_audio"):  # without the indexes

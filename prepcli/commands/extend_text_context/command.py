@@ -128,6 +128,9 @@ def extend_text_context(
         details: dict[str, Any] = {"cuts": output.path / f"{TEXT_CONTEXT_CUTS}/cuts.{shards}{ending}"}
         field = next(name for name in (TARGET, RECORDING) if name == RECORDING or name in SharSet(output.path).audio)
         details[field] = output.path / AUDIO_NAME.format(field, shards)
+        if field == RECORDING:
+            remedy = f"prepcli manifest-to-shar {option('--audio-field', TARGET)}"
+            details["audio"] = f"Magpie-TTS does not read the field {RECORDING}: give it codes, or make the set by {remedy}"
         counts = totals(markers)
         if absent := [name for name in kept if not counts[FIELD_COUNT.format(name)]]:
             details["absent"] = f"no cut has the field {', '.join(absent)}, which {option('--keep-field')} names"

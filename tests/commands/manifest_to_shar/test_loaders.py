@@ -115,8 +115,8 @@ def test_lhotse_reads_what_passes_through(tmp_path: Path) -> None:
     make(tmp_path / "m.json", tmp_path / "out", "--audio-format", "original")
     cuts = list(lhotse.CutSet.from_shar(fields=shar_fields(tmp_path / "out")))
     for record, cut in zip(records, cuts, strict=True):
-        audio = cut.target_audio.load_audio()[0]
-        assert len(audio) == cut.target_audio.num_samples == cut.num_samples
+        audio = cut.load_audio()[0]
+        assert len(audio) == cut.recording.num_samples == cut.num_samples
         assert abs(cut.duration - float(record["duration"])) < 0.08  # MP3 has frames of 36 ms and an encoder's delay
         if record["text"][0] in "abfgh":
             source, rate = soundfile.read(tmp_path / str(record["text"]), dtype="float32")
