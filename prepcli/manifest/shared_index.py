@@ -375,6 +375,7 @@ def _find_or_make(
         num_workers=num_workers,
     )
     do_once(folder / LOCK_FILE, make, lambda: _is_complete(folder), "is reading the manifests")
+    remove_parts(folder)  # of a rank that has lost the lock, or was killed after it had completed the index
     found = _load(folder, read_stored(folder), workspace)
     if found is None:
         raise PrepcliError(f"{folder} was removed during the run, which has stopped; run {same_command()} again")
