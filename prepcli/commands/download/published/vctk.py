@@ -64,6 +64,6 @@ def _speakers(table: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     for number, line in lines_of(table):
         if number > 1:
             speaker, age, gender, accent, *region = (*line.partition("(")[0].split(), "", "", "", "")
-            about = {"age": int(age) if age.isdigit() else age, "gender": gender, "accent": accent}
+            about = {"age": int(age) if age.isdecimal() else age, "gender": gender, "accent": accent}
             about["region"] = " ".join(region).strip()
             yield speaker, {name: value for name, value in about.items() if value != ""}
