@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from prepcli.engine.publishing.recorded import is_write_protected
 from prepcli.engine.run.job import AnyJob
 from prepcli.engine.run.report import Report
 from prepcli.engine.state.plan import StoredPlan
@@ -54,7 +55,12 @@ def check_stock(stock: Stock, workspace: Workspace, job: AnyJob) -> None:
         )
     if not stock.mistakable:
         return
-    shown = [f"{name} (changed since)" if name in stock.changed else name for name in stock.mistakable[:MAX_SHOWN]]
+    shown = [
+        f"{name} ({'write-protected' if is_write_protected(workspace.out / name) else 'changed since'})"
+        if name in stock.changed
+        else name
+        for name in stock.mistakable[:MAX_SHOWN]
+    ]
     if (rest := len(stock.mistakable) - MAX_SHOWN) > 0:
         shown.append(f"{rest:,} more")
     why = f"but that no run recorded in {workspace.root} has written as they are"
@@ -102,7 +108,8 @@ def tell_removal(stock: Stock, workspace: Workspace, job: AnyJob, run: str) -> N
         stay = f"; {count} other file(s) there stay, such as {left[0]}" if left else "; nothing else is there"
     tell(f"note: removing {len(stock.ours):,} file(s) that {run} has written to {workspace.named}{stay}")
     for name in stock.changed[:MAX_SHOWN]:
-        tell(f"note: {workspace.out / name} has changed since then, and stays")
+        why = "is write-protected" if is_write_protected(workspace.out / name) else "has changed since then"
+        tell(f"note: {workspace.out / name} {why}, and stays")
     if (rest := len(stock.changed) - MAX_SHOWN) > 0:
         tell(f"note: {rest:,} other files have changed since then as well, and stay")
 
