@@ -55,14 +55,6 @@ def _is_plain(state: os.stat_result) -> bool:
     return stat.S_ISREG(state.st_mode) and bool(state.st_mode & 0o222)
 
 
-def is_write_protected(path: AnyPath) -> bool:
-    """Whether the permissions of a file let no user write it; such a file stays, as one that was changed."""
-    try:
-        return isinstance(path, Path) and not path.lstat().st_mode & 0o222
-    except OSError:
-        return False
-
-
 def set_aside(workspace: Workspace, path: AnyPath, name: str, why: str = "is not as prepcli has noted it") -> None:
     """Move the file at `path`, which is in the way but must not be removed, to `OUT.prepcli/kept/<name>`.
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from prepcli.engine.publishing.recorded import is_write_protected
 from prepcli.engine.run.job import AnyJob
 from prepcli.engine.run.report import Report
 from prepcli.engine.state.plan import StoredPlan
@@ -17,6 +16,7 @@ from prepcli.engine.state.workspace import (
 )
 from prepcli.errors import UsageError, same_command
 from prepcli.interface.calls import tell
+from prepcli.storage.paths import AnyPath
 
 MAX_LISTED = 10_000
 """Maximum number of names in OUT that are read for a message: a folder may hold millions."""
@@ -56,7 +56,7 @@ def check_stock(stock: Stock, workspace: Workspace, job: AnyJob) -> None:
     if not stock.mistakable:
         return
     shown = [
-        f"{name} ({'write-protected' if is_write_protected(workspace.out / name) else 'changed since'})"
+        f"{name} ({'write-protected' if _is_write_protected(workspace.out / name) else 'changed since'})"
         if name in stock.changed
         else name
         for name in stock.mistakable[:MAX_SHOWN]
@@ -108,10 +108,18 @@ def tell_removal(stock: Stock, workspace: Workspace, job: AnyJob, run: str) -> N
         stay = f"; {count} other file(s) there stay, such as {left[0]}" if left else "; nothing else is there"
     tell(f"note: removing {len(stock.ours):,} file(s) that {run} has written to {workspace.named}{stay}")
     for name in stock.changed[:MAX_SHOWN]:
-        why = "is write-protected" if is_write_protected(workspace.out / name) else "has changed since then"
+        why = "is write-protected" if _is_write_protected(workspace.out / name) else "has changed since then"
         tell(f"note: {workspace.out / name} {why}, and stays")
     if (rest := len(stock.changed) - MAX_SHOWN) > 0:
         tell(f"note: {rest:,} other files have changed since then as well, and stay")
+
+
+def _is_write_protected(path: AnyPath) -> bool:
+    """Whether the permissions of a file let no user write it; such a file stays, as one that was changed."""
+    try:
+        return isinstance(path, Path) and not path.lstat().st_mode & 0o222
+    except OSError:
+        return False
 
 
 def clear_refused(workspace: Workspace) -> None:
