@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING
 
 from prepcli.errors import InputChangedError, RecordRejected, RejectReason, UsageError, same_command
 from prepcli.formats.tar import BLOCK, walk_headers
-from prepcli.formats.tar_walk import member_ranges
+from prepcli.formats.tar_walk import SPARSE, member_ranges
 from prepcli.formats.zip_directory import check_not_joined, check_volumes, is_utf8, raw_name, unicode_name
 from prepcli.storage.addresses import ByteRange, is_address
 from prepcli.storage.containers import name_in
@@ -75,9 +75,12 @@ class TarMembers(Container):
         super().__init__(path)
         self.members: dict[str, tuple[int, int]] = {}
         self.repeated: set[str] = set()
+        self.sparse: set[str] = set()
         for name, start, size in tar_members(path):
             if size is None:
                 continue
+            if size == SPARSE:
+                self.sparse.add(name)
             if name in self.members:
                 self.repeated.add(name)
             self.members[name] = start, size
@@ -91,6 +94,8 @@ class TarMembers(Container):
             raise self.missing(member)
         if member in self.repeated:
             raise repeated(self.path, member)
+        if member in self.sparse:
+            raise sparse(self.path, member)
         self.check()
         return ByteRange(self.path, *place)
 
@@ -108,10 +113,16 @@ def linked(path: str, member: str) -> RecordRejected:
     )
 
 
+def sparse(path: str, member: str) -> RecordRejected:
+    """The error for a member of a tar that is stored without its holes."""
+    detail = f"{path}: {member} is stored as a sparse file; pack the files without --sparse"
+    return RecordRejected(RejectReason.UNREADABLE_AUDIO, detail)
+
+
 def tar_members(path: str) -> Iterator[tuple[str, int, int | None]]:
     """Yield the name, the start and the size of each regular file and link in a tar, in order.
 
-    The start is the offset of the file's bytes in the tar. The size of a link is None.
+    The start is the offset of the file's bytes in the tar. The size of a link is None, that of a sparse file `SPARSE`.
 
     Raises:
         UsageError: the tar is damaged, or cut off.
@@ -347,8 +358,9 @@ class ArkEntries(Container):
         Raises:
             RecordRejected: no entry can begin at this byte, or it holds something else, such as features.
         """
-        start, size = int(member) if member.isdigit() else -1, size_of(self.path)
-        if not 0 <= start < size:
+        size = size_of(self.path)
+        start = int(member) if member.isdecimal() and len(member) < 20 else size  # `int` refuses thousands of digits
+        if start >= size:
             raise self.missing(member)
         self.check()
         with path_of(self.path).open("rb") as file:

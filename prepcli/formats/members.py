@@ -15,7 +15,7 @@ from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.formats.archives import ArkEntries, Container, StreamedTar, TarMembers, ZipMembers, open_to_check
 from prepcli.formats.parquet_audio import ParquetRows, RowGroup
 from prepcli.interface.calls import Undo, keep_for_caller
-from prepcli.storage.addresses import ByteRange
+from prepcli.storage.addresses import ByteRange, is_address
 from prepcli.storage.containers import ONE_PASS_SUFFIXES, Place
 from prepcli.storage.paths import path_of
 
@@ -29,6 +29,8 @@ The table of 10,000 members takes about 2 MB for a tar, and about 6 MB for a zip
 @lru_cache(maxsize=_MAX_CONTAINERS)
 def _container(path: str, process: int) -> Container:
     keep_for_caller(_containers)
+    if not is_address(path) and os.path.exists(path) and not os.path.isfile(path):
+        raise UsageError(f"{path} is a {'folder' if os.path.isdir(path) else 'pipe or a device'}, not a file")
     lower = path.lower()
     kind: type[Container] = TarMembers
     if lower.endswith(ONE_PASS_SUFFIXES):

@@ -16,6 +16,8 @@ from prepcli.storage.ranges import RangeFile
 Reader = Callable[[int, int], bytes]
 """A function that takes a length and an offset in bytes, and reads at most `length` bytes from there."""
 
+SPARSE = -1
+"""In place of the size of a file that is stored without its holes, such as by `tar --sparse`."""
 _ZEROS = bytes(BLOCK)
 _CHECKED_AT_ONCE = 240
 """Number of headers that are joined and checked at once. Their 120 KiB fit into the processor's cache, and the
@@ -39,13 +41,15 @@ class TarWalk:
     """The members of a tar, in order.
 
     `offsets` has the offset of each member's first header, which is a PAX or GNU header if the name is long. `end` is
-    the end of the last member and `num_bytes` the size of the file, in bytes.
+    the end of the last member and `num_bytes` the size of the file, in bytes. `sparse` has the offsets of the regular
+    files that are stored without their holes, so that their bytes are not in one piece.
     """
 
     num_bytes: int
     offsets: list[int] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     is_regular: list[bool] = field(default_factory=list)
+    sparse: set[int] = field(default_factory=set)
     end: int = 0
 
     def add(self, offset: int, name: str, is_regular: bool) -> None:
@@ -77,11 +81,15 @@ def walk_tar(file: IO[bytes]) -> TarWalk:
 def member_ranges(file: IO[bytes]) -> Iterator[tuple[str, int, int | None]]:
     """Yield the name, the start and the size of each regular file and link in an open tar, in order.
 
-    The start is the offset of the file's bytes in the tar. The size of a link is None. Raises as `walk_tar` does.
+    The start is the offset of the file's bytes in the tar. The size of a link is None, that of a sparse file `SPARSE`.
+    Raises as `walk_tar` does.
     """
     _, read = _reader(file)
     walk = walk_tar(file)
     for name, at, is_regular in zip(walk.names, walk.offsets, walk.is_regular, strict=True):
+        if at in walk.sparse:
+            yield name, at, SPARSE
+            continue
         head = read(BLOCK, at)
         while head[_KIND : _KIND + 1] in _BEFORE_MEMBER:  # headers with a long name
             at += BLOCK + -(-_size(head) // BLOCK) * BLOCK
@@ -335,6 +343,8 @@ def _walk_by_tarfile(file: IO[bytes], num_bytes: int, read: Reader) -> TarWalk:
             with tarfile.open(fileobj=file, mode="r:") as tar:
                 for member in walk_headers(tar):
                     found.add(member.offset, member.name, member.isreg())
+                    if member.issparse():
+                        found.sparse.add(member.offset)
                 end = tar.offset
         except (tarfile.TarError, EOFError, ValueError, OverflowError, OSError) as error:
             raise ValueError(f"it is not a tar, or broken: {error}") from None

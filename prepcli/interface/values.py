@@ -14,6 +14,9 @@ from prepcli.storage.paths import AnyPath, path_of
 Options = TypeVar("Options")
 _WITHOUT_BUCKET = tuple(f"{scheme}:" for scheme in SCHEMES)
 
+_MAX_NAME_BYTES = 255
+"""The maximum length of the name of a file or folder on nearly all file systems."""
+
 
 def make_options(options: type[Options], values: Mapping[str, Any]) -> Options:
     """Return an object of the dataclass `options`. `values` has the arguments of a Python call, by field name.
@@ -95,8 +98,8 @@ def _one_value(one: Declared, value: Any) -> Any:
     converted = value
     if one.type in (str, Path) and isinstance(value, (str, os.PathLike)):
         text = value if isinstance(value, str) else restored(os.fspath(value))
-        converted = _text_or_path(one, text, one.name)
         check_text(str(value), one.name)
+        converted = _text_or_path(one, text, one.name)
     elif one.type in (int, float) and not isinstance(value, (str, bool)):
         with_index = one.type is float or hasattr(value, "__index__")
         converted = one.type(value) if with_index and hasattr(value, "__float__") else value
@@ -149,12 +152,15 @@ def _text_or_path(one: Declared, value: str, name: str) -> Any:
 
     Raises:
         UsageError: the value is an address, and the option does not take addresses (`Option.takes_address`); an address
-            lacks a bucket or has an unsupported scheme; or the value is a new folder (`new/`) in place of a file.
+            lacks a bucket or has an unsupported scheme; a name in a path is too long; or the value is a new folder
+            (`new/`) in place of a file.
     """
     text = restored(value) if one.type is Path else value
     if one.type is Path and text in _WITHOUT_BUCKET:  # `pathlib` reduces `s3://` to `s3:`
         example = "datasets/OWNER/NAME" if text == "hf:" else "bucket/prefix"
         raise UsageError(f"{name}: {text}// does not name a bucket; give an address such as {text}//{example}")
+    if one.type is Path and any(len(os.fsencode(part)) > _MAX_NAME_BYTES for part in text.split("/")):
+        raise UsageError(f"too long for a path: {text}")
     names_one = is_address(text) if one.type is Path else names_addresses(text)
     if one.option.names_file and value.endswith("/") and not os.path.isdir(value):
         raise UsageError(f"{name}: {value} names a folder; name a file in it")
@@ -183,8 +189,10 @@ def check_text(text: str, name: str = "an argument") -> None:
     """Refuse an empty text, and one that is not valid UTF-8, which JSON manifests and plans cannot hold.
 
     Raises:
-        UsageError: the text is empty or not valid UTF-8.
+        UsageError: the text is empty, has a NUL character, or is not valid UTF-8.
     """
+    if "\0" in text:
+        raise UsageError(f"{name} has a NUL character: {text!r}")
     if not text:
         raise UsageError(f"{name} is empty: is a shell variable unset?")
     if any("\ud800" <= char <= "\udfff" for char in text):

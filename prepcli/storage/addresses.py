@@ -34,6 +34,8 @@ _PATTERN = re.compile(r"[,{}()\[\]<>]|_OP_")
 _UNNAMED = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|[\x00-\x1f\x7f]")
 """Matches an empty part, `.`, `..` or a control character. obstore cannot name an object whose key has one of these."""
 _DOTS = re.compile(r"(?:^|/)\.{1,2}(?:/|$)")
+_CREDENTIALS = re.compile(r"(?<=://)[^/]*@")
+"""Matches what stands in an address where tokens and passwords do; messages do not repeat it."""
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
 
 
@@ -169,8 +171,9 @@ def _checked_key(text: str, key: str) -> str:
 def _parse_of_hub(text: str) -> Address:
     found = _OF_HUB.fullmatch(text)
     if found is None:
+        shown = _CREDENTIALS.sub("...@", text)
         raise AddressError(
-            f"{text} is not an address such as hf://datasets/OWNER/NAME, with @REVISION and /PATH if needed"
+            f"{shown} is not an address such as hf://datasets/OWNER/NAME, with @REVISION and /PATH if needed"
         )
     repository, revision, key = found[1], found[2], found[3] or ""
     if revision in _CONVERTED:

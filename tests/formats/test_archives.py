@@ -1,12 +1,16 @@
 """The bytes of members in archives lie where they are said to lie."""
 
+import io
+import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from prepcli.errors import RecordRejected
-from prepcli.formats.archives import ArkEntries, StreamedTar, ZipMembers
+from prepcli.formats.archives import ArkEntries, StreamedTar, TarMembers, ZipMembers
+from prepcli.jobs.inputs.catalogue import FieldNames
+from prepcli.jobs.inputs.samples import sample_lines
 from prepcli.storage.addresses import ByteRange
 from tests.support.tars import write_tar
 
@@ -59,3 +63,23 @@ def test_a_repeated_name_in_a_compressed_tar_is_its_first_member_in_any_order(tm
     members = [("a.wav", b"first"), ("b.wav", b"b"), ("c.wav", b"c"), ("a.wav", b"second")]
     tar = StreamedTar(str(write_tar(tmp_path / "a.tar.gz", members, "w:gz")))
     assert [tar.audio(name) for name in ("b.wav", "a.wav", "c.wav", "a.wav")] == [b"b", b"first", b"c", b"first"]
+
+
+def test_a_sparse_member_is_named_as_such(tmp_path: Path) -> None:
+    """Its bytes are not in one piece, as `tar --sparse` leaves out its holes."""
+    member = tarfile.TarInfo("a.wav")
+    member.size = len(CONTENT)
+    member.pax_headers = {"GNU.sparse.map": f"4096,{len(CONTENT)}", "GNU.sparse.size": "9000"}
+    with tarfile.open(tmp_path / "a.tar", "w", format=tarfile.PAX_FORMAT) as tar:
+        tar.addfile(member, io.BytesIO(CONTENT))
+    with pytest.raises(RecordRejected, match=r"a\.wav is stored as a sparse file; pack the files without --sparse"):
+        TarMembers(str(tmp_path / "a.tar")).audio("a.wav")
+    (line,) = sample_lines(str(tmp_path / "a.tar"), None, FieldNames())
+    assert b"a.wav is stored as a sparse file" in line
+
+
+@pytest.mark.parametrize("member", ["\u00b2", "\u0663\u00b2", "9" * 5000, "-1", "9"])
+def test_members_that_are_not_the_byte_of_an_entry(member: str, tmp_path: Path) -> None:
+    (tmp_path / "a.ark").write_bytes(b"fLaC")
+    with pytest.raises(RecordRejected, match="has no member"):
+        ArkEntries(str(tmp_path / "a.ark")).audio(member)

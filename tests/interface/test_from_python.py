@@ -4,8 +4,11 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
+
 import prepcli
 from prepcli.interface.commands import COMMANDS
+from tests.conftest import SHORT_CORPUS
 
 ROOT = Path(prepcli.__file__).parent
 _OPTION = re.compile(r"(?<![\w-])--[a-z]|the same command")
@@ -38,3 +41,16 @@ def _texts(node: ast.AST) -> list[str]:
 
 def _function(node: ast.AST | None) -> str:
     return getattr(node.func, "id", "") if isinstance(node, ast.Call) else ""
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("a\0b", "out has a NUL character: 'a"), ("x" * 256, "too long for a path: x"), ("\u00e9" * 128, "too long")],
+)
+def test_names_that_no_file_can_have(name: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(prepcli.UsageError) as refused:
+        prepcli.score(SHORT_CORPUS / "manifest.json", name, fields="text")
+    assert words in str(refused.value)
+    with pytest.raises(prepcli.UsageError):
+        prepcli.manifest_to_wenet(SHORT_CORPUS / "manifest.json", tmp_path / name / "out")
+    assert list(tmp_path.iterdir()) == []

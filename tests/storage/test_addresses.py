@@ -20,6 +20,13 @@ def test_addresses(text: str, parsed: Address) -> None:
     assert parse_address(str(parsed)) == parsed
 
 
+@pytest.mark.parametrize("text", ["hf://hf_secret@datasets/o/n", "hf://me:hf_secret@datasets/o/n@main/a"])
+def test_a_message_does_not_repeat_a_token(text: str) -> None:
+    with pytest.raises(UsageError, match=r"hf://\.\.\.@datasets/o/n") as refused:
+        parse_address(text)
+    assert "secret" not in str(refused.value)
+
+
 @pytest.mark.parametrize(
     "text", ["s3://", "s3:///a", "s3://a", "gs://bucket/a", "hf://datasets/../n", "hf://datasets/o/../x"]
 )

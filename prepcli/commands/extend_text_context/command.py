@@ -130,7 +130,9 @@ def extend_text_context(
         details[field] = output.path / AUDIO_NAME.format(field, shards)
         if field == RECORDING:
             remedy = f"prepcli manifest-to-shar {option('--audio-field', TARGET)}"
-            details["audio"] = f"Magpie-TTS does not read the field {RECORDING}: give it codes, or make the set by {remedy}"
+            details["audio"] = (
+                f"Magpie-TTS does not read the field {RECORDING}: give it codes, or make the set by {remedy}"
+            )
         counts = totals(markers)
         if absent := [name for name in kept if not counts[FIELD_COUNT.format(name)]]:
             details["absent"] = f"no cut has the field {', '.join(absent)}, which {option('--keep-field')} names"

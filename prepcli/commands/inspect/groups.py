@@ -44,6 +44,11 @@ def shares_by(groups: Iterable[Group], name: Literal["language", "speaker"]) -> 
     return shares
 
 
+def _plain(name: str) -> str:
+    """A name as a cell of a table; spreadsheets would run one that begins like a formula."""
+    return f"'{name}" if name.startswith(("=", "+", "-", "@", "\t", "\r")) else name
+
+
 def csv_of(groups: Iterable[Group]) -> str:
     """Return a table as CSV text: a heading, then one line per group."""
     import csv  # only for this file
@@ -53,6 +58,12 @@ def csv_of(groups: Iterable[Group]) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(HEADING)
     for one in groups:
-        row = (one.language, one.speaker, one.records, f"{one.seconds / 3600:.6f}", f"{one.seconds / one.records:.3f}")
+        row = (
+            _plain(one.language),
+            _plain(one.speaker),
+            one.records,
+            f"{one.seconds / 3600:.6f}",
+            f"{one.seconds / one.records:.3f}",
+        )
         writer.writerow(row)
     return text.getvalue()

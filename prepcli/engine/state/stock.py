@@ -16,6 +16,7 @@ from prepcli.engine.state.workspace import (
 )
 from prepcli.errors import UsageError, same_command
 from prepcli.interface.calls import tell
+from prepcli.storage.paths import AnyPath
 
 MAX_LISTED = 10_000
 """Maximum number of names in OUT that are read for a message: a folder may hold millions."""
@@ -54,7 +55,12 @@ def check_stock(stock: Stock, workspace: Workspace, job: AnyJob) -> None:
         )
     if not stock.mistakable:
         return
-    shown = [f"{name} (changed since)" if name in stock.changed else name for name in stock.mistakable[:MAX_SHOWN]]
+    shown = [
+        f"{name} ({'write-protected' if _is_write_protected(workspace.out / name) else 'changed since'})"
+        if name in stock.changed
+        else name
+        for name in stock.mistakable[:MAX_SHOWN]
+    ]
     if (rest := len(stock.mistakable) - MAX_SHOWN) > 0:
         shown.append(f"{rest:,} more")
     why = f"but that no run recorded in {workspace.root} has written as they are"
@@ -102,9 +108,18 @@ def tell_removal(stock: Stock, workspace: Workspace, job: AnyJob, run: str) -> N
         stay = f"; {count} other file(s) there stay, such as {left[0]}" if left else "; nothing else is there"
     tell(f"note: removing {len(stock.ours):,} file(s) that {run} has written to {workspace.named}{stay}")
     for name in stock.changed[:MAX_SHOWN]:
-        tell(f"note: {workspace.out / name} has changed since then, and stays")
+        why = "is write-protected" if _is_write_protected(workspace.out / name) else "has changed since then"
+        tell(f"note: {workspace.out / name} {why}, and stays")
     if (rest := len(stock.changed) - MAX_SHOWN) > 0:
         tell(f"note: {rest:,} other files have changed since then as well, and stay")
+
+
+def _is_write_protected(path: AnyPath) -> bool:
+    """Whether the permissions of a file let no user write it; such a file stays, as one that was changed."""
+    try:
+        return isinstance(path, Path) and not path.lstat().st_mode & 0o222
+    except OSError:
+        return False
 
 
 def clear_refused(workspace: Workspace) -> None:

@@ -109,4 +109,4 @@ def is_audio_suffix(extension: str) -> bool:
 
 def by_number(name: str) -> list[str | int]:
     """The key that sorts names by the numbers in them: `a_2.tar` before `a_10.tar`."""
-    return [int(part) if part.isdigit() else part for part in _DIGITS.split(name)]
+    return [int(part) if part.isdecimal() else part for part in _DIGITS.split(name)]

@@ -14,9 +14,10 @@ import msgspec
 from prepcli.audio.probe import probe
 from prepcli.engine.publishing.publish import AccountingError
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
-from prepcli.formats.archives import ZipMembers, checksum, linked, repeated, streamed_members, tar_members
+from prepcli.formats.archives import ZipMembers, checksum, linked, repeated, sparse, streamed_members, tar_members
 from prepcli.formats.audiofolder import is_metadata, metadata_of, metadata_rows
 from prepcli.formats.members import container
+from prepcli.formats.tar_walk import SPARSE
 from prepcli.jobs.inputs.catalogue import FieldNames, line, stated_duration, unusable
 from prepcli.jobs.inputs.keys import FIELD_OF, TEXTS, Key, KeyRule, Keys, is_audio
 from prepcli.storage.addresses import ByteRange
@@ -95,8 +96,9 @@ def _of_tar(path: str, encoding: NameEncoding | None) -> _Archive:
 
     def members() -> Iterator[Member]:
         for name, start, size in places:
-            if size is None:
-                yield Member(name, None, partial(_reject, linked(path, name)))
+            if size is None or size == SPARSE:
+                rejected = linked(path, name) if size is None else sparse(path, name)
+                yield Member(name, None, partial(_reject, rejected))
                 continue
             place = ByteRange(path, start, size)
             yield Member(name, size, lambda place=place: place)  # type: ignore[misc]

@@ -85,7 +85,7 @@ def test_the_table_of_languages_and_speakers(tmp_path: Path) -> None:
     assert prepcli(*words).code == 0
     rows = list(csv.DictReader(io.StringIO(table.read_bytes().decode())))
     assert [(row["language"], row["speaker"], row["records"], row["hours"], row["mean_seconds"]) for row in rows] == [
-        ("en", "=1+1", "2", "3.000000", "5400.000"),
+        ("en", "'=1+1", "2", "3.000000", "5400.000"),
         ("en", 'Ann, "the" first\nof us', "1", "1.000000", "3600.000"),
         ("de", 'Ann, "the" first\nof us', "1", "0.500000", "1800.000"),
         ("", "", "1", "0.000417", "1.500"),
@@ -93,6 +93,15 @@ def test_the_table_of_languages_and_speakers(tmp_path: Path) -> None:
     before = table.read_bytes()
     assert prepcli(*words).code == 0  # it may replace its own
     assert table.read_bytes() == before
+
+
+def test_names_that_a_spreadsheet_would_run(tmp_path: Path) -> None:
+    names = ["=1+1", "+1", "-1", "@x", "\tx", "a=1"]
+    lines = [{"audio_filepath": "a", "duration": 1.0, "speaker": name, "lang": f"{name}"} for name in names]
+    assert prepcli("inspect", write_lines(tmp_path / "m.json", lines), "--csv", tmp_path / "t.csv").code == 0
+    rows = list(csv.DictReader((tmp_path / "t.csv").open(encoding="utf-8", newline="")))
+    assert {row["speaker"] for row in rows} == {row["language"] for row in rows}
+    assert {row["speaker"] for row in rows} == {"'=1+1", "'+1", "'-1", "'@x", "'\tx", "a=1"}
 
 
 def test_languages_in_names_of_speakers(tmp_path: Path) -> None:

@@ -186,7 +186,8 @@ def test_a_file_of_ours_that_has_changed(change: Callable[[Path], None], records
         (out / "copy").unlink()
         assert tree(out) == reference(tmp_path, seed=1)
         return
-    with pytest.raises(UsageError, match=r"unit_002.txt \(changed since\)\. Nothing was removed"):
+    why = "write-protected" if change is protect else "changed since"
+    with pytest.raises(UsageError, match=rf"unit_002.txt \({why}\)\. Nothing was removed"):
         run(out, ToyJob(out, seed=1), overwrite=True)
     assert tree(out) == before
     (out / "list/unit_002.txt").unlink()  # so that the unit is done again
@@ -229,6 +230,14 @@ def test_changed_files_are_named_when_others_are_removed(tmp_path: Path, capsys:
     append(out / "list/unit_002.txt")
     run(out, ToyJob(out, num_units=2), overwrite=True)
     assert f"note: {out}/list/unit_002.txt has changed since then, and stays" in capsys.readouterr().err
+
+
+def test_write_protected_files_are_named_as_such(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    run(out)
+    (out / "list/unit_002.txt").chmod(0o444)
+    run(out, ToyJob(out, num_units=2), overwrite=True)
+    assert f"note: {out}/list/unit_002.txt is write-protected, and stays" in capsys.readouterr().err
 
 
 def test_a_refused_command_keeps_what_another_has_begun_beside_it(tmp_path: Path) -> None:

@@ -102,6 +102,6 @@ def _speakers(root: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """
     for _, line in lines_of(root, "speaker-info.txt"):
         speaker, age, gender, accent, *region = (*line.partition("(")[0].split(), "", "", "", "")
-        about = {"age": int(age) if age.isdigit() else age, "gender": gender, "accent": accent}
+        about = {"age": int(age) if age.isdecimal() else age, "gender": gender, "accent": accent}
         about["region"] = " ".join(region).strip()
         yield speaker, {name: value for name, value in about.items() if value != ""}
