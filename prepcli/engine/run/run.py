@@ -31,6 +31,7 @@ from prepcli.errors import (
 )
 from prepcli.interface.calls import command_line
 from prepcli.interface.printing import printable_command
+from prepcli.processes.notes import take_notes
 from prepcli.processes.ranks import Rank
 from prepcli.processes.signals import stop_on_signals
 from prepcli.processes.workers import LIFELINE, exit_when_ready, is_own_rank
@@ -57,6 +58,7 @@ def run_job(job: AnyJob, workspace: Workspace, options: RunOptions, after: After
         IncompleteError: the run was interrupted, or a worker was killed; the message says how to continue.
         PrepcliError: another fault of the machine, for example a full disk.
     """
+    take_notes()  # an earlier call in this process may have failed before it showed its notes
     refuse_state(workspace.named)
     if options.dry_run:
         return dry_run_report(job, workspace.named, options.rank, options.budget)

@@ -55,6 +55,13 @@ def test_a_note_of_several_units_is_in_the_report_once(tmp_path: Path) -> None:
     assert run(out, ToyJob(out, before_unit=lambda _: note("seen")), num_workers=2).notes == ["seen"]
 
 
+def test_a_note_of_an_earlier_call_that_failed_is_not_shown(tmp_path: Path) -> None:
+    note("of another run")
+    report = run(tmp_path / "out")
+    assert report.status == "done"
+    assert "of another run" not in report.notes
+
+
 def test_rejects_are_the_original_lines_in_input_order(tmp_path: Path) -> None:
     out = tmp_path / "out"
     run(out, ToyJob(out, bad=frozenset({9, 1})))
