@@ -127,7 +127,9 @@ def find_duplicates(
 
     def plan(workspace: "Workspace") -> "Plan[RecordUnit, RecordContents]":
         records = source.read(workspace, field_keys(kinds))
-        notes = notes_on_fields(records, listed(inputs), source.input_of, kinds)
+        # Two inputs are compared to know that they have nothing in common; then a note is not enough.
+        refuses = between or len(kinds) == 1
+        notes = notes_on_fields(records, listed(inputs), source.input_of, kinds, refuses=refuses)
         bounds = even_bounds(len(records), _UNIT_SIZE)
         order = None
         if reads_audio:  # then records of equal duration come one after the other

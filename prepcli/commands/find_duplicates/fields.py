@@ -20,7 +20,12 @@ def field_keys(kinds: Iterable[str]) -> dict[str, FieldKey]:
 
 
 def notes_on_fields(
-    records: Records, inputs: Sequence[object], input_of_manifest: Sequence[int], kinds: Iterable[str]
+    records: Records,
+    inputs: Sequence[object],
+    input_of_manifest: Sequence[int],
+    kinds: Iterable[str],
+    *,
+    refuses: bool = True,
 ) -> list[str]:
     """Notes on the inputs of which records lack a field; `records` have been read with `field_keys`.
 
@@ -31,9 +36,10 @@ def notes_on_fields(
         inputs: the inputs as the user has named them.
         input_of_manifest: for each manifest, the number of its input.
         kinds: the kinds of duplicates.
+        refuses: whether an input of which more than half of the records lack a field is an error.
 
     Raises:
-        UsageError: more than half of the records of an input lack a field.
+        UsageError: more than half of the records of an input lack a field, and `refuses` is true.
     """
     num_records = np.diff(records.index.first)
     notes = []
@@ -43,5 +49,5 @@ def notes_on_fields(
         counts = np.bincount(input_of_manifest, num_records).astype(int).tolist()
         remedy = f"fill the field {field}, or leave {field} out of {option('--by')}"
         for number, name in enumerate(inputs):
-            notes += note_on_missing(field, missing[number], counts[number], str(name), remedy)
+            notes += note_on_missing(field, missing[number], counts[number], str(name), remedy, refuses=refuses)
     return notes

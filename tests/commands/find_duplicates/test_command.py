@@ -159,6 +159,19 @@ def test_ranks_give_the_same_bytes(audio: Path, monkeypatch: pytest.MonkeyPatch)
     assert len(read_lines(audio / "one.jsonl")) == 80
 
 
+def test_audio_is_compared_although_there_are_no_texts(tmp_path: Path) -> None:
+    """Unless the question is whether two inputs have something in common."""
+    soundfile.write(tmp_path / "a.wav", np.arange(16000, dtype=np.int16), 16000)
+    lines = [{"audio_filepath": "a.wav", "duration": 1.0} for _ in range(2)]
+    one, two = (write_lines(tmp_path / f"{name}.json", lines) for name in ("one", "two"))
+    done = prepcli("find-duplicates", one, tmp_path / "out.jsonl", "--json")
+    assert done.code == 0
+    assert [(found["by"], found["groups"]) for found in done.json["details"]["found"]] == [("audio", 1), ("text", 0)]
+    assert "2 of 2 records have no text, and are not compared by it" in done.json["notes"][0]
+    refused = prepcli("find-duplicates", one, two, tmp_path / "both.jsonl", "--between")
+    assert (refused.code, "records have no text, so they cannot be compared by it" in refused.error_line) == (2, True)
+
+
 def test_a_large_input_whose_index_all_ranks_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_index, "MIN_SHARED_BYTES", 0)
     lines = [{"audio_filepath": "a.wav", "duration": 1.0, "text": text, "speaker": "s"} for text in ("x", "y", "x")]
