@@ -167,6 +167,8 @@ def _argument_lines(one: Declared, options: type) -> Iterator[str]:
     text = one.option.help_in_python or with_arguments(one.option.help, options)
     if one.option.several_paths:
         text += " Or a list of paths."
+    if one.option.between_commas:
+        text += " Or a list of names."
     if one.option.shown_default:
         text += f" Default: {one.option.shown_default}."
     yield from textwrap.wrap(f"{one.name}: {text}", _WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 8)

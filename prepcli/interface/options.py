@@ -64,10 +64,12 @@ class Option:
         shapes_output: the option is one of the settings in `plan.json`; a run continues only with the same settings.
         only: the option exists only on the command line, or only in Python.
         help_in_python: the help text for Python, if it differs.
-        one_each: a list takes one value each time the option is given, instead of several at once.
+        one_each: a list takes one value each time the option is given, instead of several at once. Python takes a
+            dictionary as well if the values have the form `NAME=VALUE`.
         takes_address: the text may name objects in a store, `s3://bucket/key`; always true for an `AnyPath`.
         may_be_path: the value is a text: either the path of a file or a name. Python takes a `Path` as well.
         several_paths: the value is a text: paths that commas separate. Python takes a list of paths as well.
+        between_commas: the value is a text: names that commas separate. Python takes a list of names as well.
         order: position in `--help`: below 0 for options that most calls need; above 0, at the end, for options that few
             calls need.
         names_file: the value is a file to write; a path that ends in a slash names a folder, and is refused, and so are
@@ -100,6 +102,7 @@ class Option:
     disables: tuple[str, ...] = ()
     may_be_path: bool = False
     several_paths: bool = False
+    between_commas: bool = False
     order: int = 0
     added_later: bool = False
     default: Any = None
@@ -190,7 +193,7 @@ def _declared(name: str, annotation: Any, default: Any) -> Declared:
         option = next((one for one in metadata if isinstance(one, Option)), option)
     kinds = _kinds(annotation)
     lists = [kind for kind in kinds if get_origin(kind) is Sequence]
-    is_list = bool(lists) and not option.several_paths
+    is_list = bool(lists) and not (option.several_paths or option.between_commas)
     is_optional = NoneType in kinds
     if is_list:
         kinds = _kinds(get_args(lists[0])[0])

@@ -75,21 +75,24 @@ def _converted(one: Declared, value: Any) -> Any:
     if value is None and (one.is_optional or one.is_list):
         return () if one.is_list else None
     if not one.is_list:
-        return _one_value(one, _joined(one, value) if one.option.several_paths else value)
+        joins = one.option.several_paths or one.option.between_commas
+        return _one_value(one, _joined(one, value) if joins else value)
+    if one.option.one_each and isinstance(value, Mapping):
+        value = [f"{name}={of_name}" for name, of_name in value.items()]
     if isinstance(value, (str, os.PathLike)) or not isinstance(value, Sequence):
         value = [value]
     return tuple(_one_value(one, item) for item in value)
 
 
 def _joined(one: Declared, value: Any) -> Any:
-    """Return a list of paths as one text with commas between them; any other value is returned unchanged."""
+    """Return a list of paths or names as one text with commas between; any other value is returned unchanged."""
     if isinstance(value, (str, os.PathLike)) or not isinstance(value, Sequence):
         return value
     paths = [_one_value(one, item) for item in value]
     if not paths:
         raise UsageError(f"{one.name} is an empty list")
     for path in paths[1:] and paths:
-        if "," in path and os.path.exists(path):
+        if one.option.several_paths and "," in path and os.path.exists(path):
             raise UsageError(f"{one.name}: {path} has a comma in its name; rename it, or make a link to it")
     return ",".join(paths)
 

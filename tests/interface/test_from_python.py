@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import prepcli
+from prepcli.errors import UsageError
 from prepcli.interface.commands import COMMANDS
 from tests.conftest import SHORT_CORPUS
 
@@ -54,3 +55,17 @@ def test_names_that_no_file_can_have(name: str, words: str, tmp_path: Path) -> N
     with pytest.raises(prepcli.UsageError):
         prepcli.manifest_to_wenet(SHORT_CORPUS / "manifest.json", tmp_path / name / "out")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_names_between_commas_may_be_a_list_and_names_with_values_a_dictionary(tmp_path: Path) -> None:
+    manifest = SHORT_CORPUS / "manifest.json"
+    prepcli.split(manifest, tmp_path / "parts", part={"a": 0.5, "b": "rest"}, by="none")
+    assert prepcli.split(manifest, tmp_path / "parts", part=["a=0.5", "b=rest"], by="none").status == "nothing_to_do"
+    out = tmp_path / "out.jsonl"
+    by_both = prepcli.find_duplicates(manifest, out, by=["text", "audio"])
+    assert [found["by"] for found in by_both.details["found"]] == ["text", "audio"]
+    assert prepcli.find_duplicates(manifest, out, by="text,audio").status == "nothing_to_do"
+    with pytest.raises(UsageError, match="fields is an empty list"):
+        prepcli.score(manifest, tmp_path / "scored.json", fields=[])
+    with pytest.raises(UsageError, match="fields must be of type str"):
+        prepcli.score(manifest, tmp_path / "scored.json", fields=[1])  # type: ignore[list-item]

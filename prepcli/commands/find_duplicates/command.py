@@ -39,7 +39,10 @@ def find_duplicates(
         Option("File to write.", metavar="OUT.jsonl", is_argument=True, shapes_output=False, names_file=True),
     ],
     *,
-    by: Annotated[str, Option("What is compared, between commas: audio, near-audio, text, speaker.")] = "audio,text",
+    by: Annotated[
+        str | Sequence[str],
+        Option("What is compared, between commas: audio, near-audio, text, speaker.", between_commas=True),
+    ] = "audio,text",
     between: Annotated[
         bool, Option("Report only groups with records of two inputs or more; exit code 1 if there are any.")
     ] = False,
@@ -111,7 +114,7 @@ def find_duplicates(
 
     output = OutputFile(out)
     first, *others = listed(inputs)
-    kinds = _kinds(by, 1 + len(others), between, has_model=speaker_model is not None)
+    kinds = _kinds(str(by), 1 + len(others), between, has_model=speaker_model is not None)
     source = RecordSource(first, output, *others)
     check_manifest_name(output.path, "find-duplicates", "duplicates.jsonl")
     if speaker_model is not None:

@@ -48,7 +48,10 @@ def score(
     manifest: Manifests,
     out: OutFile,
     *,
-    fields: Annotated[str, Option("What is measured, between commas: basic, bandwidth_sdp, speech, text.")] = "basic",
+    fields: Annotated[
+        str | Sequence[str],
+        Option("What is measured, between commas: basic, bandwidth_sdp, speech, text.", between_commas=True),
+    ] = "basic",
     channel: Channel = None,
     **more: Unpack[RecordArguments],
 ) -> "Report":
@@ -96,7 +99,7 @@ def score(
     output = OutputFile(out)
     source = RecordSource(manifest, output)
     check_manifest_name(output.path, "score")
-    groups = groups_of(fields)
+    groups = groups_of(str(fields))
     policy = with_channel(SCORE, channel)
     base_dirs = set(base_directories(source.manifests, source.audio_base_dir))
     paths_stay = base_dirs == {absolute_folder(str(output.path.parent))}

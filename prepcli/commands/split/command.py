@@ -1,6 +1,6 @@
 """split: divides the records of manifests into parts; the records of a speaker, or of another group, stay together."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typing_extensions import Unpack
@@ -23,7 +23,7 @@ def split(
     ],
     *,
     part: Annotated[
-        str | Sequence[str],
+        str | Sequence[str] | Mapping[str, object],
         Option(
             "A part and its amount: a share of the hours, 1h, 30m, 90s, a number of records, or rest.",
             metavar="NAME=AMOUNT",
@@ -84,7 +84,7 @@ def split(
 
     Examples:
         >>> import prepcli
-        >>> report = prepcli.split("manifest.json", "parts", part=["train=0.8", "test=0.2"])
+        >>> report = prepcli.split("manifest.json", "parts", part={"train": 0.8, "test": 0.2})
         >>> [(one["part"], one["records"], one["groups"]) for one in report.details["parts"]]
         [('train', 36, 6), ('test', 12, 2)]
     """
