@@ -30,10 +30,10 @@ out, shards = sys.argv[1], int(sys.argv[2])
 names = [f"{number:06d}" for number in range(shards)]
 fields = {
     "cuts": [f"{out}/cuts/cuts.{name}.jsonl.gz" for name in names],
-    "target_audio": [f"{out}/target_audio/recording.{name}.tar" for name in names],
+    "recording": [f"{out}/recording/recording.{name}.tar" for name in names],
 }
 cuts = CutSet.from_shar(fields=fields)
-found = [(cut.supervisions[0].text, cut.load_target_audio().shape[1] / cut.target_audio.sampling_rate) for cut in cuts]
+found = [(cut.supervisions[0].text, cut.load_audio().shape[1] / cut.sampling_rate) for cut in cuts]
 print(json.dumps(found))
 """
 _TARRED = """

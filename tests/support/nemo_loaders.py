@@ -10,19 +10,24 @@ import pytest
 
 def tarred_batches(out: Path, rate: int) -> list[list[tuple[str, Any]]]:
     """Text and samples of everything in a tarred set, through NeMo's Lhotse loader; `rate` in Hz."""
-    pytest.importorskip("nemo.collections.asr")
     last = len(list(out.glob("audio_*.tar"))) - 1
-
-    class Cuts:
-        def __getitem__(self, cuts: Any) -> list[tuple[str, Any]]:
-            return [(cut.supervisions[0].text, cut.load_audio()[0]) for cut in cuts]
-
     source = {
         "manifest_filepath": f"{out}/sharded_manifests/manifest__OP_0..{last}_CL_.json",
         "tarred_audio_filepaths": f"{out}/audio__OP_0..{last}_CL_.tar",
         "shuffle": True,
     }
-    return _batches(source, rate, Cuts())
+    return asr_batches(source, rate)
+
+
+def asr_batches(section: dict[str, Any], rate: int) -> list[list[tuple[str, Any]]]:
+    """Text and samples of everything that NeMo's Lhotse loader reads with a `train_ds` section; `rate` in Hz."""
+    pytest.importorskip("nemo.collections.asr")
+
+    class Cuts:
+        def __getitem__(self, cuts: Any) -> list[tuple[str, Any]]:
+            return [(cut.supervisions[0].text, cut.load_audio()[0]) for cut in cuts]
+
+    return _batches(section, rate, Cuts())
 
 
 def read_all(section: dict[str, Any]) -> list[str]:

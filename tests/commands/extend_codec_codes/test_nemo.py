@@ -153,7 +153,7 @@ def check_a_file_that_is_cut_off_stops_before_anything_is_written(
     torn = tmp_path / "torn.nemo"
     torn.write_bytes(codec_model.read_bytes()[:-60_000])
     out = tmp_path / "out"
-    with warnings.catch_warnings(), pytest.raises(UsageError, match=r"--codec-model .*torn.nemo cannot be loaded: "):
+    with warnings.catch_warnings(), pytest.raises(UsageError, match=r"codec_model=.*torn.nemo' cannot be loaded: "):
         warnings.simplefilter("ignore")
         extend_codec_codes(shar, torn, output_dir=out, devices="cpu")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["torn.nemo"]

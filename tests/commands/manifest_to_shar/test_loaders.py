@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
+import yaml
 from numpy.typing import NDArray
 
 from tests.conftest import MINI_CORPUS, read_lines, write_lines
 from tests.support.audio_files import write_audio
 from tests.support.lazy import lazy
-from tests.support.nemo_loaders import magpie_batches
+from tests.support.nemo_loaders import asr_batches, magpie_batches
 from tests.support.running import prepcli
 from tests.support.shar_sets import make, shar_fields, with_contexts
 
@@ -177,12 +178,28 @@ def test_magpie_trains_on_every_sample(corpus: Path) -> None:
 
 
 @pytest.mark.nemo
+def test_nemos_asr_reads_a_set_without_contexts_and_with_an_empty_shard(tmp_path: Path) -> None:
+    """With the section that the command has written: it has the field `recording`."""
+    samples = {text: write_audio(tmp_path / f"{text}.wav", 1.0, seed=number) for number, text in enumerate("abc")}
+    good = [{"audio_filepath": f"{text}.wav", "duration": 1.0, "text": text} for text in samples]
+    bad = {"audio_filepath": "nowhere.wav", "duration": 1.0, "text": "none"}
+    write_lines(tmp_path / "m.json", [bad, *good])
+    options = ["--shard-size", 1, "--max-rejects", 1]
+    assert prepcli("manifest-to-shar", tmp_path / "m.json", tmp_path / "out", *options).code == 0
+    section = yaml.safe_load((tmp_path / "out.prepcli/train_ds.yaml").read_text())["train_ds"]
+    found = [one for batch in asr_batches({"shar_path": section["shar_path"], "shuffle": False}, 8000) for one in batch]
+    assert sorted(text for text, _ in found) == list(samples)
+    for text, audio in found:
+        assert np.array_equal(np.round(audio * 32768).astype(np.int16), samples[text])
+
+
+@pytest.mark.nemo
 def test_magpie_takes_a_set_without_contexts_and_with_an_empty_shard(tmp_path: Path) -> None:
     write_audio(tmp_path / "a.wav", 1.0)
     good = {"audio_filepath": "a.wav", "duration": 1.0, "text": "so", "speaker": "| Language:de Dataset:D Speaker:S |"}
     bad = good | {"audio_filepath": "nowhere.wav"}
     write_lines(tmp_path / "m.json", [bad, good | {"normalized_text": ""}, bad, good | {"lang": "it"}])
-    options = ["--shard-size", 1, "--max-rejects", 2]
+    options = ["--shard-size", 1, "--max-rejects", 2, "--audio-field", "target_audio"]
     assert prepcli("manifest-to-shar", tmp_path / "m.json", tmp_path / "out", *options).code == 0
     batches = magpie_batches(tmp_path / "out", 8000)
     assert sorted(language for batch in batches for language in batch["languages"]) == ["de", "it"]
