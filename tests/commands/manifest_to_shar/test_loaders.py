@@ -190,7 +190,7 @@ def test_nemos_asr_reads_a_set_without_contexts_and_with_an_empty_shard(tmp_path
     found = [one for batch in asr_batches({"shar_path": section["shar_path"], "shuffle": False}, 8000) for one in batch]
     assert sorted(text for text, _ in found) == list(samples)
     for text, audio in found:
-        assert np.array_equal(np.round(audio * 32768).astype(np.int16), samples[text])
+        assert np.array_equal(np.round(np.asarray(audio) * 32768).astype(np.int16), samples[text])
 
 
 @pytest.mark.nemo
