@@ -15,14 +15,15 @@ import multiprocessing
 import random
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from prepcli.engine.publishing.publish import UnitWriter
-from prepcli.engine.run.job import RunOptions, UnitJob
+from prepcli.engine.publishing.publish import Marker, UnitWriter
+from prepcli.engine.run.job import Job, RunOptions
 from prepcli.engine.run.run import run_job
-from prepcli.engine.run.unit import Advance
+from prepcli.engine.run.unit import Advance, Execution, do_in_workers
 from prepcli.engine.state.plan import Plan, Unit
 from prepcli.engine.state.workspace import Workspace
 from prepcli.processes.ranks import Rank
@@ -32,11 +33,12 @@ SLOW, FACTOR = 1, 4.0
 KILLED = 0
 
 
-class Waiting(UnitJob[Unit, None]):
+class Waiting(Job[Unit, None]):
     """Each unit waits for `factor` times its cost in seconds."""
 
     command = "waiting"
     reads_audio_files = False
+    ranks_help = True
 
     def __init__(self, num_units: int, factor: float, log: Path | None = None) -> None:
         """`log`: a folder with an empty file for each unit that was begun or done, as often as that happened."""
@@ -54,6 +56,9 @@ class Waiting(UnitJob[Unit, None]):
         draw = random.Random(0)
         units = [Unit(f"unit_{n:04d}", draw.uniform(0.5, 1.5), 1) for n in range(self.num_units)]
         return Plan(units, records_in=self.num_units, contents=None)
+
+    def execute(self, plan: Plan[Unit, None], units: Sequence[Unit], execution: Execution) -> Iterator[Marker]:
+        return do_in_workers(partial(self.process, plan), units, execution)
 
     def process(self, plan: Plan[Unit, None], unit: Unit, writer: UnitWriter, advance: Advance) -> None:
         self._note("begun", unit)

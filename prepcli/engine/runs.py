@@ -10,9 +10,8 @@ import dataclasses
 import hashlib
 import os
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import chain
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
@@ -22,7 +21,7 @@ from prepcli.engine.commits import change, check, committing, files_of, read_led
 from prepcli.engine.ledger import Commit, Ledger, part_of
 from prepcli.engine.publishing.publish import AccountingError, FinishWriter, Marker, forget, read_marker
 from prepcli.engine.publishing.recorded import is_ours
-from prepcli.engine.publishing.rejects import first_if_all_alike, merge_rejects, num_retryable
+from prepcli.engine.publishing.rejects import first_if_all_alike, joined_rejects, num_retryable
 from prepcli.engine.ranks.drafts import drafts_of_others, from_the_ends, units_to_help_with
 from prepcli.engine.ranks.progress import RankProgress, new_progress, note_late_rank, progress_file, remove_stale_tmp
 from prepcli.engine.run.job import AnyJob, RunOptions
@@ -49,7 +48,7 @@ from prepcli.engine.state.stored_units import has_units, write_units
 from prepcli.engine.state.workspace import Workspace, read_document, write_json
 from prepcli.errors import PrepcliError, UsageError, option, same_command, wrong_path
 from prepcli.interface.calls import tell
-from prepcli.storage.paths import absolute, blocks_of, relative
+from prepcli.storage.paths import absolute, relative
 
 
 class RunFolder(NamedTuple):
@@ -457,7 +456,10 @@ class FolderRun:
             report.details = facts | report.outputs
             merged = writer.open_part(workspace.rejects_file.name)
             listed = 0
-            for block in self._rejects(markers):
+            names = ((one.unit, name) for one in markers for name in one.work_files if name.startswith("rejects/"))
+            files = [workspace.part_file(unit, name) for unit, name in names]
+            planned = None if self.job.rejects_in_order else self.plan.reject_lines()
+            for block in joined_rejects(planned, files, [one.path for one in self.plan.inputs]):
                 merged.write(block)
                 listed += block.count(b"\n")
             if listed != report.rejects:
@@ -470,19 +472,6 @@ class FolderRun:
             writer.open_part(workspace.report_file.name).write(msgspec.json.format(msgspec.json.encode(report)) + b"\n")
             writer.publish()
         return report
-
-    def _rejects(self, markers: Sequence[Marker]) -> Iterator[bytes]:
-        """All reject lines in the order of the inputs, as blocks of one or many lines."""
-        files = [
-            self.workspace.part_file(marker.unit, name)
-            for marker in markers
-            for name in marker.work_files
-            if name.startswith("rejects/")
-        ]
-        if self.job.rejects_in_order:
-            yield from chain.from_iterable(map(blocks_of, files))
-        else:
-            yield from merge_rejects(self.plan.reject_lines(), files, [one.path for one in self.plan.inputs])
 
     def _report(self, finished: str = "") -> Report:
         """The report of the run as it is now; `finished`: its status if another rank or start has finished it."""

@@ -16,7 +16,7 @@ from typing_extensions import Unpack
 
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.run.crashes import DECODING, in_flight, key_of, noting_in_flight
-from prepcli.engine.run.function import Finish, FunctionJob, Hooks, Output, Planning, Settings
+from prepcli.engine.run.function import Finish, Hooks, Output, PlannedJob, Planning, Settings
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import After
 from prepcli.engine.run.unit import Advance, Execution
@@ -133,7 +133,7 @@ class OnDevice(ABC, Generic[UnitT, Contents, ModelT]):
         """
 
 
-class ModelJob(FunctionJob[UnitT, Contents]):
+class ModelJob(PlannedJob[UnitT, Contents]):
     """A job whose units are computed with a model in the main process of a rank.
 
     PyTorch computes in full float32, with the same algorithms in every run; a model may choose another precision.
@@ -152,7 +152,7 @@ class ModelJob(FunctionJob[UnitT, Contents]):
         **hooks: Unpack[Hooks],
     ) -> None:
         """The arguments are those of `run_with_model`."""
-        super().__init__(output, plan, _written_in_a_thread, finish, settings, **hooks)
+        super().__init__(output, plan, finish, settings, **hooks)
         self.on_device = on_device
         self._is_prepared = False
 
@@ -349,10 +349,6 @@ def _publish(one: _Begun, computed: Any, wall: float, execution: Execution) -> M
         writer.extra.update({WALL: wall, WAITED: one.waited})
 
     return execution.do_unit(one.unit, write)
-
-
-def _written_in_a_thread(*_: object) -> None:
-    raise NotImplementedError
 
 
 def run_with_model(

@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.formats.names import path_in
+from prepcli.jobs.records import hash_segments
 from prepcli.manifest.columns import key_bytes
 from prepcli.manifest.parts import Collector, Columns, Part
-from prepcli.planning.hashing import GOLDEN, Hashes, mix64
+from prepcli.planning.hashing import Hashes, mix64
 from prepcli.storage.addresses import is_address
 from prepcli.storage.containers import SEPARATOR, name_in, place_of
 
@@ -95,7 +96,7 @@ class AudioKeys:
         collected, channels = part.collected
         files = part.keys[self._of_source[source]]
         starts, lengths = _steps(part.offset, START_STEP), _steps(part.duration, LENGTH_STEP)
-        return replace(part, collected=collected), files, _hash(files, channels, starts, lengths)
+        return replace(part, collected=collected), files, hash_segments(files ^ mix64(channels), starts, lengths)
 
 
 class _ChannelCollector:
@@ -127,15 +128,10 @@ def forms(audio: Iterable[Audio]) -> Hashes:
     )
     starts = _steps(np.array([one.offset for one in rows], np.float64), START_STEP)
     lengths = _steps(np.array([one.duration for one in rows], np.float64), LENGTH_STEP)
-    near = np.arange(-1, 2)
+    near = np.array([-1.0, 0.0, 1.0])
     around = starts[:, None] + near.repeat(3), lengths[:, None] + np.tile(near, 3)
-    return _hash(files, channels, *around)
+    return hash_segments(files ^ mix64(channels), *around)
 
 
-def _steps(seconds: NDArray[np.float64], step: float) -> NDArray[np.int64]:
-    return np.floor(seconds / step + 0.5).astype(np.int64)
-
-
-def _hash(files: Hashes, channels: Hashes, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Hashes:
-    with np.errstate(over="ignore"):
-        return mix64(files ^ mix64(channels ^ mix64(starts.view(np.uint64))) ^ lengths.view(np.uint64) * GOLDEN)
+def _steps(seconds: NDArray[np.float64], step: float) -> NDArray[np.float64]:
+    return np.floor(seconds / step + 0.5)

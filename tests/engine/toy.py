@@ -4,13 +4,14 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.publishing.rejects import Origin, reject_line
-from prepcli.engine.run.job import UnitJob
-from prepcli.engine.run.unit import Advance
+from prepcli.engine.run.job import Job
+from prepcli.engine.run.unit import Advance, Execution, do_in_workers
 from prepcli.engine.state.plan import InputFile, Plan, Unit
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason
@@ -34,10 +35,11 @@ class ToyUnit(Unit):
 ToyPlan = Plan[ToyUnit, None]
 
 
-class ToyJob(UnitJob[ToyUnit, None]):
+class ToyJob(Job[ToyUnit, None]):
     """`num_units` units of four records; the record numbers in `bad` are rejected."""
 
     command = "toy"
+    ranks_help = True
 
     def __init__(
         self,
@@ -77,6 +79,9 @@ class ToyJob(UnitJob[ToyUnit, None]):
 
     def reject_lines(self) -> Iterator[bytes]:
         yield reject_line(b"{oops", RecordRejected(RejectReason.BROKEN_JSON, "broken"), Origin(MANIFEST, 3))
+
+    def execute(self, plan: ToyPlan, units: Sequence[ToyUnit], execution: Execution) -> Iterator[Marker]:
+        return do_in_workers(partial(self.process, plan), units, execution)
 
     def process(self, plan: ToyPlan, unit: ToyUnit, writer: UnitWriter, advance: Advance) -> None:
         if self.before_unit is not None:

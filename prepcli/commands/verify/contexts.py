@@ -10,7 +10,8 @@ from prepcli.engine.state.plan import StoredPlan
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.names import normal_path, path_in
 from prepcli.jobs.records import base_directories
-from prepcli.manifest.context import context_of
+from prepcli.jobs.same_audio import channel_of
+from prepcli.manifest.context import context_channel, context_of
 from prepcli.manifest.index import index_manifests
 from prepcli.manifest.parts import FieldKey
 from prepcli.manifest.reader import LineReader
@@ -68,7 +69,8 @@ def check_context(record: Record, rules: ContextRules | None) -> Iterator[str | 
     if context.duration < rules.duration:
         yield f"the context lasts {context.duration:g} s, less than --context-min-duration {rules.duration:g}"
     same = max(abs(context.offset - record.offset), abs(context.duration - record.duration)) <= SAME_SECONDS
-    if same and normal_path(context.audio_filepath) == normal_path(record.audio_filepath):
+    other_channel = channel_of(context_channel(record)) != channel_of(record.get("channel"))
+    if same and not other_channel and normal_path(context.audio_filepath) == normal_path(record.audio_filepath):
         yield "the context is the utterance itself"
     yield context
 
@@ -103,7 +105,8 @@ class Voices:
                 record = Record.parse(lines.line(number))
                 name = self._name(record)
                 if name is not None:
-                    self._voices[_number(record, self.base_dirs[index.source_of(number)])] = hash(name)
+                    base = self.base_dirs[index.source_of(number)]
+                    self._voices[_number(record, base, record.get("channel"))] = hash(name)
 
     def check(self, record: Record, base_dir: str) -> str | None:
         """Check that the context of a record has the same voice as the record; returns the problem, or None.
@@ -114,7 +117,7 @@ class Voices:
         context, name = context_of(record, required=False), self._name(record)
         if context is None or name is None:
             return None
-        voice = self._voices.get(_number(context, base_dir))
+        voice = self._voices.get(_number(context, base_dir, context_channel(record)))
         if voice is None:
             return f"its context {context.audio_filepath} is not a record of the input"
         return None if voice == hash(name) else f"its context {context.audio_filepath} is of another voice than {name}"
@@ -129,9 +132,10 @@ class Voices:
             return None
 
 
-def _number(segment: Record, base_dir: str) -> int:
-    """A number of 64 bits that identifies a segment; it needs less memory than path, offset and duration."""
-    return hash((path_in(base_dir, segment.audio_filepath), segment.offset, segment.duration))
+def _number(segment: Record, base_dir: str, channel: object) -> int:
+    """A number of 64 bits that identifies a segment; it needs less memory than path, offset, duration and channel."""
+    path = path_in(base_dir, segment.audio_filepath)
+    return hash((path, segment.offset, segment.duration, channel_of(channel)))
 
 
 def other_voices(path: AnyPath, voices: Voices, ranges: list[Range], base_dir: str) -> Iterator[str]:

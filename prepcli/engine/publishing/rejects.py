@@ -4,9 +4,10 @@ import contextlib
 import heapq
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.storage.containers import BEGINNING, MOVED, SEPARATOR, place_of
+from prepcli.storage.paths import blocks_of
 
 RETRYABLE = (
     RejectReason.MISSING_AUDIO.value,
@@ -106,6 +108,18 @@ def _raw(value: Any) -> msgspec.Raw:
 class _OriginFields(msgspec.Struct):
     manifest_line: int
     manifest_filepath: str
+
+
+def joined_rejects(
+    planned: Iterable[bytes] | None, unit_files: Sequence[Path], manifests: Iterable[str]
+) -> Iterator[bytes]:
+    """All reject lines in the order of the inputs, as blocks of one or many lines (see `merge_rejects`).
+
+    `planned`: the lines of the plan; None if it has none, and the files have the right order one after the other.
+    """
+    if planned is None:
+        return chain.from_iterable(map(blocks_of, unit_files))
+    return merge_rejects(planned, unit_files, manifests)
 
 
 def merge_rejects(planned: Iterable[bytes], unit_files: Iterable[Path], manifests: Iterable[str]) -> Iterator[bytes]:

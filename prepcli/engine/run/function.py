@@ -2,18 +2,19 @@
 # ruff: noqa: D102 - methods of `Job`, which explains them
 
 import glob
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict
 
 from typing_extensions import Unpack
 
 from prepcli.engine.publishing.publish import Marker, UnitWriter
-from prepcli.engine.run.job import RunOptions, UnitJob
+from prepcli.engine.run.job import Job, RunOptions
 from prepcli.engine.run.options import run_options
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import run_job
-from prepcli.engine.run.unit import Advance
+from prepcli.engine.run.unit import Advance, Execution, do_in_workers
 from prepcli.engine.state.plan import AnyPlan, Contents, Plan, UnitT
 from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.work_folder import note_unused, work_folder
@@ -124,20 +125,21 @@ class Hooks(TypedDict, total=False):
     kept_by_overwrite: str
 
 
-class FunctionJob(UnitJob[UnitT, Contents]):
-    """The job that `run` does; for the arguments see there. A job with a model extends it."""
+class PlannedJob(Job[UnitT, Contents]):
+    """A job whose plan, settings and final merge are functions; for the arguments see `run`."""
+
+    ranks_help = True
 
     def __init__(
         self,
         output: Output,
         plan: Planning[UnitT, Contents],
-        write: Write[Contents, UnitT],
         finish: Finish[UnitT, Contents] = _nothing,
         settings: Settings[UnitT, Contents] = None,
         **hooks: Unpack[Hooks],
     ) -> None:
         self._call, self._output, self._hooks = current_call(), output, hooks
-        self._plan, self._write, self._finish, self._settings = plan, write, finish, settings
+        self._plan, self._finish, self._settings = plan, finish, settings
         self.defaults = shown_defaults(type(self._call.options))
         self.shares_out = hooks.get("shares_out", False)
         self.reads_audio_files = hooks.get("reads_audio_files", True)
@@ -176,12 +178,31 @@ class FunctionJob(UnitJob[UnitT, Contents]):
     def made_of(self, found: OutputFiles, name: str) -> Iterable[str]:
         return self._hooks.get("made_of", _nothing)(found, name)
 
-    def process(self, plan: Plan[UnitT, Contents], unit: UnitT, writer: UnitWriter, advance: Advance) -> None:
-        writer.advance = advance
-        self._write(plan.contents, unit, writer)
-
     def finish(self, plan: Plan[UnitT, Contents], markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         return dict(self._finish(plan, markers, writer))
+
+
+class FunctionJob(PlannedJob[UnitT, Contents]):
+    """The job that `run` does: its units are written in worker processes, which inherit the job and its plan."""
+
+    def __init__(
+        self,
+        output: Output,
+        plan: Planning[UnitT, Contents],
+        write: Write[Contents, UnitT],
+        finish: Finish[UnitT, Contents] = _nothing,
+        settings: Settings[UnitT, Contents] = None,
+        **hooks: Unpack[Hooks],
+    ) -> None:
+        super().__init__(output, plan, finish, settings, **hooks)
+        self._write = write
+
+    def execute(self, plan: Plan[UnitT, Contents], units: Sequence[UnitT], execution: Execution) -> Iterator[Marker]:
+        return do_in_workers(partial(self._process, plan.contents), units, execution)
+
+    def _process(self, contents: Contents, unit: UnitT, writer: UnitWriter, advance: Advance) -> None:
+        writer.advance = advance
+        self._write(contents, unit, writer)
 
 
 def run(

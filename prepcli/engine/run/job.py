@@ -3,12 +3,11 @@
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Generic
 
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.publishing.rejects import Budget
-from prepcli.engine.run.unit import Advance, Execution, do_in_workers
+from prepcli.engine.run.unit import Execution
 from prepcli.engine.state.plan import Contents, Plan, UnitT
 from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.workspace import Workspace
@@ -35,7 +34,7 @@ class Job(ABC, Generic[UnitT, Contents]):
 
     A job object holds options and does not change; data from the inputs are in the plan, which the engine passes to all
     other methods. Units and their outputs must depend on the inputs and the settings only; then the output is the same
-    for any number of ranks and workers. Most jobs are a `UnitJob`.
+    for any number of ranks and workers. Most jobs are functions (`prepcli.engine.run.function.run`).
 
     Attributes:
         reads_audio_files: whether the job reads audio files, so that many missing ones show that a folder is not
@@ -156,23 +155,6 @@ class Job(ABC, Generic[UnitT, Contents]):
         the report's `details`, by name; each path or list of paths is also one of its `outputs`.
         """
         return {}
-
-
-class UnitJob(Job[UnitT, Contents]):
-    """A job whose units are done in worker processes, each unit by one worker. Workers inherit the job and its plan."""
-
-    ranks_help = True
-
-    @abstractmethod
-    def process(self, plan: Plan[UnitT, Contents], unit: UnitT, writer: UnitWriter, advance: Advance) -> None:
-        """Process one unit in a worker process: write its files with `writer`, and count or reject each of its records.
-
-        Bad data is a reject. Any exception that leaves this method stops the run; nothing of the unit is published.
-        """
-
-    def execute(self, plan: Plan[UnitT, Contents], units: Sequence[UnitT], execution: Execution) -> Iterator[Marker]:
-        """Call `process` for each unit in worker processes; yields the marker of each unit when it is published."""
-        return do_in_workers(partial(self.process, plan), units, execution)
 
 
 AnyJob = Job[Any, Any]
