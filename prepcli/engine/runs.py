@@ -12,7 +12,7 @@ import os
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
@@ -36,6 +36,7 @@ from prepcli.engine.run.starting import (
     note_other_files,
     plan_document,
     refuse_other_command,
+    refuse_other_file_systems,
     refuse_to_lose_inputs,
     warn_if_running,
 )
@@ -57,6 +58,10 @@ class RunFolder(NamedTuple):
     path: Path
     base: str = ""
     again: Sequence[str] = ()
+
+
+def _is_begun(folder: RunFolder) -> bool:
+    return (folder.path / "plan.json").exists()
 
 
 class FolderRun:
@@ -313,12 +318,11 @@ class FolderRun:
         """
         workspace = self.workspace
         self.markers.clear()
-        if not (folder.path / "plan.json").exists():
-            self._check_output()
+        if not _is_begun(folder) and self._may_begin(folder):
             self.job.prepare(self.plan)
             workspace.enter(folder.path)
             workspace.prepare()
-            self._check_folders()
+            refuse_other_file_systems(self)
             plan = plan_document(self)
             plan.part, plan.built_on, plan.base, plan.again = self.part, self.built_on, folder.base, [*folder.again]
             plan.replaces = self.committed.folder if self.options.overwrite and self.committed else ""
@@ -331,6 +335,19 @@ class FolderRun:
         stored = read_document(workspace.plan_file, StoredPlan)
         if stored is not None and not has_units(workspace, stored):
             write_units(workspace, self.digest, self.plan.units)
+
+    def _may_begin(self, folder: RunFolder) -> bool:
+        """Check the output; False if another rank, which has checked it too, has begun or even ended the run meanwhile.
+
+        Then the files in OUT may be those of this run, which the ledger did not have when this rank read it.
+        """
+        try:
+            self._check_output()
+        except UsageError:
+            if _is_begun(folder):
+                return False
+            raise
+        return True
 
     def _check_output(self) -> None:
         """Check, before anything is written, that the files in OUT are ours, and that no input is lost."""
@@ -346,21 +363,6 @@ class FolderRun:
             check_stock(stock, workspace, job)
         if not stock.ours and committed is None:
             note_other_files(self)
-
-    def _check_folders(self) -> None:
-        """Check that files can be renamed from the folder of the run to the folders of OUT that exist already.
-
-        Raises:
-            UsageError: such a folder is a mount point, or a link to another file system.
-        """
-        out, root = self.workspace.folder, self.workspace.root
-        names = {str(name) for pattern in self.job.output_patterns(self.plan) for name in PurePath(pattern).parents}
-        for folder in sorted(folder for name in names - {"."} for folder in out.glob(name)):
-            if folder.stat().st_dev != root.stat().st_dev:
-                raise UsageError(
-                    f"{folder} is on another file system than {root}; finished files could not be moved into place "
-                    "at once. Make it a folder of the same file system, or give another output directory"
-                )
 
     def _stock(self) -> Stock:
         """The files in OUT: ours, ours that were changed, and those that readers would take for a part of the set."""

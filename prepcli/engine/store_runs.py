@@ -76,9 +76,6 @@ class StoreRun(FolderRun):
         if not stock.ours and not others:
             note_other_files(self)
 
-    def _check_folders(self) -> None:
-        """A store has no folders on other file systems."""
-
     def _refuse_running(self) -> None:
         """Raise `UsageError` if a process that is known to run on this machine makes units of the output."""
         other = running_here(self.workspace)

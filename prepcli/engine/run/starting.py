@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
 from prepcli.engine.ledger import is_run_folder
@@ -241,3 +241,21 @@ def check_inputs(plan: AnyPlan) -> None:
     for file in plan.inputs:
         if file.state is not None:
             check_unchanged(file.path, file.state, same_content=file.has_same_content if file.digest_of else None)
+
+
+def refuse_other_file_systems(run: "FolderRun") -> None:
+    """Refuse folders of OUT, which exist already, to which files cannot be renamed from the folder of the run.
+
+    Raises:
+        UsageError: such a folder is a mount point, or a link to another file system.
+    """
+    if isinstance(run.workspace.out, StorePath):
+        return
+    out, root = run.workspace.folder, run.workspace.root
+    names = {str(name) for pattern in run.job.output_patterns(run.plan) for name in PurePath(pattern).parents}
+    for folder in sorted(folder for name in names - {"."} for folder in out.glob(name)):
+        if folder.stat().st_dev != root.stat().st_dev:
+            raise UsageError(
+                f"{folder} is on another file system than {root}; finished files could not be moved into place "
+                "at once. Make it a folder of the same file system, or give another output directory"
+            )

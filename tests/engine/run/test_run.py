@@ -22,7 +22,9 @@ from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.run import dry_run_report, run_job
 from prepcli.engine.run.status import read_status
 from prepcli.engine.run.unit import Execution
+from prepcli.engine.runs import FolderRun
 from prepcli.engine.state.plan import Unit
+from prepcli.engine.state.stock import Stock
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import PrepcliError, TooManyRejectsError, UsageError
 from prepcli.processes.notes import note
@@ -122,6 +124,22 @@ def test_without_a_launch_id_a_late_rank_takes_its_share_of_all_units(tmp_path: 
 def _status(out: Path, job: ToyJob) -> str:
     status: str = run(out, job, num_workers=2).status
     return status
+
+
+def test_a_rank_that_looks_at_the_output_while_another_makes_all_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files were not there when it read to which run they belong."""
+    out, real = tmp_path / "out", FolderRun._stock
+
+    def late(of_rank: FolderRun) -> Stock:
+        monkeypatch.undo()
+        assert run(out).status == "done"
+        return real(of_rank)
+
+    monkeypatch.setattr(FolderRun, "_stock", late)
+    assert run(out).status == "done"
+    assert tree(out) == reference(tmp_path)
 
 
 def test_two_processes_doing_the_same_rank_do_no_harm(tmp_path: Path) -> None:
