@@ -7,8 +7,7 @@ Processes are what costs time: an import of PyTorch takes 2 s, one of NeMo 8, a 
   `slow` and imports PyTorch or NeMo without the kind fails (`pytest_runtest_teardown`).
 - **A command in this process**: `prepcli(...)` in `support/running.py`. A single worker is this process too
   (`support/one_process.py`), unless a test has the fixture `forking`.
-- **A command as a process**: `start_prepcli` there. It is a fork of a server that has imported the commands
-  (`support/warm.py`, the client; `warm_server.py`; `warm_client.py` is a program that scripts take for Python).
+- **A command as a process**: `start_prepcli` there.
 - **A process with a model**: `python -c` as a fork of this process (`support/forks.py`).
 - **Modules that are slow to import** are imported when a test uses them (`support/lazy.py`).
 - **Programs and packages that may be missing** (`support/tools.py`): the test is skipped, or fails with `CI=true`.

@@ -18,7 +18,6 @@ from tests.support.commands import COMMANDS
 from tests.support.nemo_loaders import first_batches, tarred_batches
 from tests.support.running import Outcome, prepcli, run_here, run_process
 from tests.support.tools import need_package
-from tests.support.warm import warm_python
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -41,7 +40,7 @@ def run(command: str, folder: Path) -> Outcome:
     """As typed in a shell with the virtual environment; the repository's folders are linked in `folder`.
 
     A script runs in this process, which has imported NeMo: the script alone would take half a minute to do so. So does
-    a command with Resemblyzer. The one with NeMo is a process that imports it, as for the user; the others are forks.
+    a command with Resemblyzer. The others are processes, as for the user.
     """
     for name in ("tests", "recipes", "scripts"):
         if not (folder / name).exists():
@@ -50,9 +49,7 @@ def run(command: str, folder: Path) -> Outcome:
         return run_script(shlex.split(command)[1:], folder)
     if command.startswith("prepcli extend-context-audio "):
         return prepcli(*shlex.split(command)[1:], cwd=folder)
-    has_nemo = command.startswith("prepcli extend-codec-codes ")
-    python = sys.executable if has_nemo else warm_python(folder / "python")
-    typed = re.sub(r"^prepcli ", f'"{python}" -m prepcli ', command)
+    typed = re.sub(r"^prepcli ", f'"{sys.executable}" -m prepcli ', command)
     search = {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     return run_process(["bash", "-c", typed], cwd=folder, env=os.environ | search)
 

@@ -198,7 +198,7 @@ class Kills:
         if whole != self.after:
             yield f"the other one: {sorted(set(whole.items()) ^ set(self.after.items()))}"
         stopped.send_signal(signal.SIGCONT)
-        _, err = stopped.communicate(HANG_SECONDS)
+        _, err = stopped.communicate(timeout=HANG_SECONDS)
         if stopped.returncode not in (0, 1, 4) or "Traceback" in err or "a bug" in err:
             yield f"the stopped one: exit code {stopped.returncode}: {err}"
         if self.out() != self.after or self.is_pending():

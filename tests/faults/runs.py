@@ -13,8 +13,7 @@ from pathlib import Path
 from tests.conftest import tree
 from tests.faults.cases import CASES, ONCE, Place
 from tests.faults.shim import Event, Fault, read_log, variables
-from tests.support import warm
-from tests.support.running import HANG_SECONDS, Outcome, clean_environment
+from tests.support.running import HANG_SECONDS, Outcome, Process, start_prepcli
 
 MODULE = "tests.faults.here"
 OF_USERS = "mine.txt"
@@ -48,11 +47,11 @@ class Runs:
         *,
         contents: bool = False,
         arguments: Sequence[object] = (),
-    ) -> warm.WarmProcess:
+    ) -> Process:
         """The command, or that of other `arguments`, in a process."""
         words = [*map(str, arguments or self.arguments), "--num-workers", "1"]
         more = variables(self.place.inputs, self.place.run, log, contents=contents, fault=fault)
-        return warm.WarmProcess(MODULE, words, clean_environment(**more), warm.preload_for(words))
+        return start_prepcli(*words, module=MODULE, environ=more)
 
     def call(
         self,
@@ -65,7 +64,7 @@ class Runs:
         """As `start`, to its end."""
         process = self.start(fault, log, contents=contents, arguments=arguments)
         try:
-            out, err = process.communicate(HANG_SECONDS)
+            out, err = process.communicate(timeout=HANG_SECONDS)
         except BaseException:
             process.kill()
             raise

@@ -9,7 +9,6 @@ from functools import cache
 from pathlib import Path
 
 from tests.support.tools import need
-from tests.support.warm import LIBRARY
 
 VARIABLE = "FAULTS_OF_TESTS"
 SHORT = -1
@@ -70,7 +69,7 @@ def variables(
     if fault is not None:
         lines += [f"calls={','.join(fault.calls)}", f"kinds={','.join(fault.kinds)}", f"nth={fault.nth}"]
         lines += [f"until={0 if fault.stays else fault.nth}", f"error={fault.error}"]
-    return {LIBRARY: str(library()), VARIABLE: "\n".join(lines)}
+    return {"LD_PRELOAD": str(library()), VARIABLE: "\n".join(lines)}
 
 
 def read_log(path: Path) -> Sequence[Event]:

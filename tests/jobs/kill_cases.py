@@ -271,7 +271,7 @@ def fisher(folder: Path) -> Case:
     (folders(folder / "ldc", 7)[0] / "fe_03_00007.sph").unlink()
     options = ("--min-slice-duration", 0, "--max-rejects", 0.1)
     case = FisherCase("download fisher", folder / "ldc", options, 12 + 2 + 2, 0, units="t*_*", verified=False)
-    rejects = undisturbed(replace(case, is_job=False), folder, is_cold=False)
+    rejects = undisturbed(replace(case, is_job=False), folder)
     listed = read_lines(folder / "out.prepcli/rejects.jsonl")
     assert {line["reject_reason"] for line in listed} == {"missing_audio"}
     return replace(rejects, num_rejects=len(listed), is_job=True)
@@ -315,10 +315,10 @@ class FetchCase(Case):
         where = ["--data-root", out, "--base-url", self.site.url]
         return [*self.command.split(), *where, *self.options, "--num-workers", 2]
 
-    def start(self, out: Path, *more: object, is_cold: bool = False, environ: Environ = None) -> Process:
+    def start(self, out: Path, *more: object, environ: Environ = None) -> Process:
         assert self.site is not None
         self.site.cut_after[:] = [5_000_000] * 3
-        return super().start(out, *more, is_cold=is_cold, environ={"no_proxy": "127.0.0.1"} | (environ or {}))
+        return super().start(out, *more, environ={"no_proxy": "127.0.0.1"} | (environ or {}))
 
     def progress(self, out: Path) -> int:
         """1 and 2: fetched; 3 and 4: unpacked; 5: all is unpacked; 6 and more: units."""
@@ -375,8 +375,8 @@ class LhotseCase(Case):
     def arguments(self, out: Path) -> list[object]:
         return [*self.command.split(), self.manifest, "--data-root", out, *self.options, "--num-workers", 2]
 
-    def start(self, out: Path, *more: object, is_cold: bool = False, environ: Environ = None) -> Process:
-        return super().start(out, *more, is_cold=is_cold, environ={"PYTHONPATH": str(self.site)} | (environ or {}))
+    def start(self, out: Path, *more: object, environ: Environ = None) -> Process:
+        return super().start(out, *more, environ={"PYTHONPATH": str(self.site)} | (environ or {}))
 
     def progress(self, out: Path) -> int:
         """1: the recipe has written a part of its output; 2: it has ended; 3 and more: units of the manifest."""

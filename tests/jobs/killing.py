@@ -48,8 +48,8 @@ class Case:
         where = [self.out_option, out] if self.out_option else [out]
         return [*self.command.split(), self.manifest, *where, *self.options, "--num-workers", 2]
 
-    def start(self, out: Path, *more: object, is_cold: bool = False, environ: Environ = None) -> Process:
-        return start_prepcli(*self.arguments(out), *more, module=self.module, environ=environ, is_cold=is_cold)
+    def start(self, out: Path, *more: object, environ: Environ = None) -> Process:
+        return start_prepcli(*self.arguments(out), *more, module=self.module, environ=environ)
 
     def workspace(self, out: Path) -> Path:
         return out.with_name(out.name + ".prepcli") / self.records
@@ -94,10 +94,10 @@ def remove(out: Path) -> None:
     shutil.rmtree(out.with_name(out.name + ".prepcli"), ignore_errors=True)
 
 
-def undisturbed(case: AnyCase, folder: Path, is_cold: bool = True) -> AnyCase:
-    """The case, after one whole run in `folder`, in a new interpreter: it has another order of sets than all forks."""
+def undisturbed(case: AnyCase, folder: Path) -> AnyCase:
+    """The case, after one whole run in `folder`."""
     out = case.place or folder / "out"
-    end(case.start(out, is_cold=is_cold))
+    end(case.start(out))
     assert case.rejects(out) == case.num_rejects
     if case.verified:
         checked = prepcli("verify", out)

@@ -278,10 +278,10 @@ class StoredCase(Case):
     bucket: Bucket | None = None
     work: Path = Path()
 
-    def start(self, out: Path, *more: object, is_cold: bool = False, environ: Environ = None) -> Process:
+    def start(self, out: Path, *more: object, environ: Environ = None) -> Process:
         place = ("--work-dir", self.work) if self.bucket else ()
         known = {"CUDA_VISIBLE_DEVICES": "", **(self.bucket.store.environ if self.bucket else {}), **(environ or {})}
-        return super().start(out, *place, *more, is_cold=is_cold, environ=known)
+        return super().start(out, *place, *more, environ=known)
 
     def workspace(self, out: Path) -> Path:
         folder = work_folder(out, self.work) if self.bucket else out.with_name("out.prepcli")

@@ -1,7 +1,6 @@
 """The Magpie-TTS recipe from `prepcli download libritts` to codes, with miniatures and toys in the place of models."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ import yaml
 from tests.commands.download.conftest import Serve, archives, checksums, serve  # noqa: F401 - fixtures
 from tests.conftest import read_lines, tree
 from tests.support.running import HANG_SECONDS, clean_environment, prepcli
-from tests.support.warm import TORCH, warm_python
+from tests.support.toy_models import toy_python
 
 pytestmark = pytest.mark.slow
 
@@ -20,18 +19,6 @@ CORPORA = {
     "libritts": ("dev_clean", "LibriTTS/dev_clean.json", "LibriTTS"),
     "hifitts": (None, "hi_fi_tts_v0/audio/{clean,other}_train.json", "hi_fi_tts_v0/audio"),
 }
-
-
-def toy_python(folder: Path, warm: Path) -> Path:
-    """A Python whose prepcli has toys in the place of models, in forks that `warm` starts."""
-    path = folder / "python"
-    path.write_text(
-        "#!/bin/sh\n"
-        f'if [ "$1 $2" = "-m prepcli" ]; then shift 2; exec "{warm}" -m tests.support.toy_models "$@"; fi\n'
-        f'exec "{sys.executable}" "$@"\n'
-    )
-    path.chmod(0o755)
-    return path
 
 
 def write_config(folder: Path, *download: object) -> Path:
@@ -62,7 +49,7 @@ def test_from_the_archive_to_codes_and_the_same_again(
     tmp_path: Path,
 ) -> None:
     config = write_config(tmp_path, "--base-url", serve().url, "--checksums", checksums)
-    python = toy_python(tmp_path, warm_python(tmp_path / "warm", TORCH))
+    python = toy_python(tmp_path)
 
     def run() -> str:
         environ = clean_environment(PREPCLI_PYTHON=str(python), PYTHONPATH=str(ROOT), no_proxy="127.0.0.1")

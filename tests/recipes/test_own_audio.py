@@ -12,7 +12,6 @@ import yaml
 
 from tests.conftest import MINI_CORPUS, read_lines
 from tests.recipes.test_recipes import ROOT, run
-from tests.support.warm import warm_python
 
 pytestmark = pytest.mark.slow
 
@@ -61,8 +60,9 @@ def test_folders_start_from_where_the_user_is(tmp_path: Path) -> None:
         for audio in list((tmp_path / name).glob("*.*")):
             audio.with_suffix(".txt").write_text("some words\n")
     unchecked = tmp_path / "python"
-    warm = warm_python(tmp_path / "warm")
-    unchecked.write_text(f'#!/bin/sh\nif [ "$3" = blend ]; then set -- "$@" --no-check; fi\nexec {warm} "$@"\n')
+    unchecked.write_text(
+        f'#!/bin/sh\nif [ "$3" = blend ]; then set -- "$@" --no-check; fi\nexec {sys.executable} "$@"\n'
+    )
     unchecked.chmod(0o755)
     python, second = str(unchecked), f"it:{tmp_path / 's07'}"
     done = run(

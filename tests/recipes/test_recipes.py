@@ -14,7 +14,6 @@ import soundfile
 from tests.commands.download.miniatures import utterances
 from tests.conftest import Lines, read_lines, tree
 from tests.support.running import HANG_SECONDS, clean_environment, prepcli
-from tests.support.warm import LIGHT, TORCH, warm_python
 
 pytestmark = pytest.mark.slow
 
@@ -70,15 +69,10 @@ def run(
     folder: Path,
     *options: str,
     root: Path = ROOT,
-    preload: tuple[str, ...] = LIGHT,
     **environ: str,
 ) -> "subprocess.CompletedProcess[str]":
-    """Run a recipe in `folder`, behind a proxy that answers nobody; its commands are forks of a server."""
-    web = {"http_proxy": "http://127.0.0.1:9", "no_proxy": "", "LDC_ROOT": ""}
-    if "PREPCLI_PYTHON" not in environ:
-        programs = folder.parent / "programs"
-        programs.mkdir(exist_ok=True)
-        environ["PREPCLI_PYTHON"] = str(warm_python(programs / "python", preload))
+    """Run a recipe in `folder`, behind a proxy that answers nobody."""
+    web = {"http_proxy": "http://127.0.0.1:9", "no_proxy": "", "LDC_ROOT": "", "PREPCLI_PYTHON": sys.executable}
     return subprocess.run(
         ["bash", root / "recipes" / name / "run.sh", *options],
         cwd=folder,
@@ -174,7 +168,7 @@ def test_a_recipe_and_the_same_again(recipe: Recipe, awkward: Path) -> None:
 
 
 def test_ljspeech_to_mels_and_the_same_again(tmp_path: Path) -> None:
-    done = run("ljspeech", tmp_path, "--mini", preload=TORCH, WORK="work")
+    done = run("ljspeech", tmp_path, "--mini", WORK="work")
     assert done.returncode == 0, done.stderr
     work = tmp_path / "work"
     listed = {}
@@ -190,7 +184,7 @@ def test_ljspeech_to_mels_and_the_same_again(tmp_path: Path) -> None:
         f"LJSpeech-1.1/mels/{path.name}" for path in (work / "LJSpeech-1.1/mels").iterdir()
     )
     before = outputs(tmp_path / "work")
-    again = run("ljspeech", tmp_path, "--mini", preload=TORCH, WORK="work")
+    again = run("ljspeech", tmp_path, "--mini", WORK="work")
     assert again.returncode == 0, again.stderr
     assert outputs(tmp_path / "work") == before
     assert "manifest-to-mels: nothing to do" in again.stdout

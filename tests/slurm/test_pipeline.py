@@ -15,7 +15,7 @@ from tests.conftest import MINI_CORPUS, read_lines, tree, write_lines
 from tests.slurm.cluster import Cluster
 from tests.slurm.conftest import REPOSITORY, SCRIPTS
 from tests.support.running import HANG_SECONDS, clean_environment, prepcli
-from tests.support.warm import TORCH, warm_python
+from tests.support.toy_models import toy_python
 
 pytestmark = [pytest.mark.slow, pytest.mark.slurm]
 
@@ -35,9 +35,9 @@ def write_config(path: Path, config: dict[str, Any]) -> Path:
     return path
 
 
-def submit(cluster: Cluster, *arguments: object, python: Path | str = sys.executable) -> dict[str, str]:
+def submit(cluster: Cluster, *arguments: object) -> dict[str, str]:
     """Submit a pipeline; the job of each `<data set>.<step>`, in the order of submission."""
-    environ = {"PREPCLI_MODULE": "tests.support.toy_models", "PREPCLI_WITH": str(python)}
+    environ = {"PREPCLI_MODULE": "tests.support.toy_models", "PREPCLI_WITH": sys.executable}
     said = cluster.run(SCRIPTS / "submit_pipeline.sh", *arguments, cwd=cluster.folder, environ=environ)
     jobs = dict(re.findall(r"^(\S+): job (\d+), logs \S+$", said, re.MULTILINE))
     assert len(jobs) == len(said.splitlines()), said
@@ -65,24 +65,8 @@ def sacct(cluster: Cluster, output: Path) -> list[str]:
     return rows
 
 
-def toy_python(folder: Path, warm: Path) -> Path:
-    """A Python that runs prepcli with toys in the place of models, as forks that `warm` starts."""
-    path = folder / "python"
-    path.write_text(
-        "#!/bin/sh\n"
-        f'if [ "$1 $2" = "-m prepcli" ]; then shift 2; exec "{warm}" -m tests.support.toy_models "$@"; fi\n'
-        f'exec "{sys.executable}" "$@"\n'
-    )
-    path.chmod(0o755)
-    return path
-
-
 def test_whole_recipe_for_two_data_sets(cluster: Cluster, tmp_path: Path) -> None:
-    """On the cluster with several ranks, and once more here: the same bytes.
-
-    What Slurm starts are programs that run the commands in forks of a server: otherwise each would import PyTorch.
-    """
-    warm = warm_python(tmp_path / "warm", TORCH)
+    """On the cluster with several ranks, and once more here: the same bytes."""
     records = read_lines(MINI_CORPUS / "manifest.json")
     plain = [record | {"speaker": record["audio_filepath"].partition("/")[0]} for record in records[:24]]
     plain.append(plain[0] | {"audio_filepath": "s01/nowhere.flac"})
@@ -96,7 +80,7 @@ def test_whole_recipe_for_two_data_sets(cluster: Cluster, tmp_path: Path) -> Non
     codec = {"codec_model": "toy", "codec_name": "random", "speaker_model": "toy"}
     output = tmp_path / "on the cluster"
     config = recipe(tmp_path, output, data_sets, **codec)
-    jobs = submit(cluster, write_config(tmp_path / "config.yaml", config), python=warm)
+    jobs = submit(cluster, write_config(tmp_path / "config.yaml", config))
     steps = ("prepare", "context", "shar", "codes")
     assert list(jobs) == [f"{name}.{step}" for name in ("mini", "plain") for step in steps]
     for name, job in jobs.items():
@@ -118,7 +102,7 @@ def test_whole_recipe_for_two_data_sets(cluster: Cluster, tmp_path: Path) -> Non
     config["defaults"]["output"] = str(here)
     done = subprocess.run(
         [RECIPE / "run.sh", write_config(tmp_path / "here.yaml", config)],
-        env=clean_environment(PREPCLI_PYTHON=str(toy_python(tmp_path, warm)), PYTHONPATH=str(REPOSITORY)),
+        env=clean_environment(PREPCLI_PYTHON=str(toy_python(tmp_path)), PYTHONPATH=str(REPOSITORY)),
         capture_output=True,
         text=True,
         timeout=HANG_SECONDS,
@@ -144,8 +128,7 @@ def test_data_set_that_fails_stops_no_other(cluster: Cluster, tmp_path: Path) ->
         "steps": [steps[1], {"name": "shar", "command": shar, "sbatch": "--ntasks=2"}],
     }
     file = write_config(tmp_path / "config.yaml", config)
-    warm = warm_python(tmp_path / "warm")
-    jobs = submit(cluster, file, python=warm)
+    jobs = submit(cluster, file)
     states = {name: cluster.wait(job)[0] for name, job in jobs.items()}
     assert states == {
         "broken.prepare": "FAILED",
@@ -156,7 +139,7 @@ def test_data_set_that_fails_stops_no_other(cluster: Cluster, tmp_path: Path) ->
     assert prepcli("verify", tmp_path / "out/good/shar").code == 0
     # What is mended is submitted again, alone or with all: what is finished is a quiet no-op.
     config["data_sets"][0]["manifest"] = str(MINI_CORPUS / "manifest.json")
-    jobs = submit(cluster, write_config(file, config), python=warm)
+    jobs = submit(cluster, write_config(file, config))
     assert {cluster.wait(job)[0] for job in jobs.values()} == {"COMPLETED"}, logs(cluster)
     assert tree(tmp_path / "out/broken/shar") == tree(tmp_path / "out/good/shar")
     log = cluster.folder / f"logs/good.shar-{jobs['good.shar']}-rank0.log"

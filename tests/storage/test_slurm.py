@@ -1,5 +1,6 @@
 """The chain of recipes/object_store with two ranks of a Slurm job: the same bytes as on a disk."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,6 @@ from tests.storage.buckets import Bucket
 from tests.storage.test_models import run_toy
 from tests.storage.test_store import without_dates
 from tests.support.running import Outcome
-from tests.support.warm import TORCH, warm_python
 
 pytestmark = [pytest.mark.slow, pytest.mark.slurm]
 
@@ -54,7 +54,7 @@ def test_the_chain_with_two_ranks(
         "DEVICES": "cpu",
         "LAUNCH": f"srun --ntasks=2 --cpus-per-task=1 bash {launch}",
         "PREPCLI_MODULE": "tests.support.toy_models",
-        "PREPCLI_PYTHON": str(warm_python(tmp_path / "python", TORCH)),
+        "PREPCLI_PYTHON": sys.executable,
         "OMP_NUM_THREADS": "1",
     }
     batch, log = tmp_path / "batch.sh", tmp_path / "log"

@@ -5,6 +5,7 @@ A new interpreter takes two seconds for PyTorch, and eight for NeMo.
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import signal
@@ -12,13 +13,12 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextvars import Context
 from types import SimpleNamespace
-from typing import IO, TYPE_CHECKING, Any, NoReturn
+from typing import IO, TYPE_CHECKING, Any, NoReturn, TextIO
 
 from tests.support.lazy import lazy
-from tests.support.warm_server import take_streams
 
 if TYPE_CHECKING:
     import torch
@@ -115,7 +115,7 @@ def _run(
     exit_code = 1
     try:
         os.setsid()
-        take_streams(streams, kept)
+        _take_streams(streams, kept)
         os.environ.clear()
         os.environ.update(environ)
         sys.path[:0] = filter(None, environ.get("PYTHONPATH", "").split(os.pathsep))
@@ -133,3 +133,25 @@ def _run(
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(exit_code)
+
+
+def _take_streams(files: list[int], kept: Collection[int] = ()) -> None:
+    """Make descriptors the standard streams, and close all others but `kept`, which are above these."""
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+    first = 3
+    for end in (*sorted(kept), os.sysconf("SC_OPEN_MAX")):
+        os.closerange(first, end)
+        first = end + 1
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        stream = _text_stream(number, mode, getattr(sys, f"__{name}__"))
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+
+
+def _text_stream(number: int, mode: str, before: TextIO) -> TextIO:
+    """A standard stream with Python's own settings, which depend on what the file is."""
+    file = open(number, f"{mode}b", closefd=False)  # noqa: SIM115 - open until the end
+    is_unbuffered = mode == "w" and isinstance(before, io.TextIOWrapper) and before.write_through
+    by_line = mode == "w" and not is_unbuffered and (number == 2 or file.isatty())
+    return io.TextIOWrapper(file, before.encoding, before.errors, line_buffering=by_line, write_through=is_unbuffered)

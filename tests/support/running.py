@@ -22,7 +22,6 @@ from typer.main import get_command
 
 from prepcli.audio import flac
 from prepcli.cli.app import build_app, main
-from tests.support import warm
 from tests.support.one_process import one_process
 
 HANG_SECONDS = 900.0
@@ -204,27 +203,16 @@ def prepcli_without(modules: Sequence[str], *arguments: object) -> Outcome:
     return run_process([sys.executable, "-c", code, *arguments])
 
 
-Process = subprocess.Popen[str] | warm.WarmProcess
+Process = subprocess.Popen[str]
 
 
-def start_prepcli(
-    *arguments: object, module: str = "prepcli", environ: dict[str, str] | None = None, is_cold: bool = False
-) -> Process:
-    """Start the command line (or a `module` that does the same with a part of it replaced) and let it run.
-
-    The process is a fork of a server (`tests.support.warm`), but with `is_cold` a new interpreter, which imports all
-    modules itself.
-    """
-    words = list(map(str, arguments))
-    env = clean_environment(**environ or {})
-    preload = warm.preload_for(words)
-    if not is_cold and warm.can_fork(env, preload):
-        return warm.WarmProcess(module, words, env, preload)
+def start_prepcli(*arguments: object, module: str = "prepcli", environ: dict[str, str] | None = None) -> Process:
+    """Start the command line (or a `module` that does the same with a part of it replaced) and let it run."""
     return subprocess.Popen(
-        [sys.executable, "-m", module, *words],
+        [sys.executable, "-m", module, *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=env,
+        env=clean_environment(**environ or {}),
         start_new_session=True,
     )
