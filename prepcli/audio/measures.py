@@ -51,6 +51,7 @@ _LARGEST = {"PCM_U8": 0x7F00, "PCM_S8": 0x7F00, "ULAW": 32124, "ALAW": 32256}
 _SILENCE = 1e-5
 """Maximum power of a silent frame, as a share of the power of loud frames: -50 dB."""
 _SNR_MIN_SECONDS, _SNR_MIN_FRAMES = 0.5, 5
+_OFFSET_SHARE, _ROUNDING = 0.1, 1e-10
 
 
 class Levels(NamedTuple):
@@ -70,7 +71,10 @@ class Silence(NamedTuple):
 
 
 class Frames(NamedTuple):
-    """The mean power of each frame of 25 ms, one every 10 ms; `size` of a frame and `hop` are in samples."""
+    """The mean power of each frame of 25 ms, one every 10 ms; `size` of a frame and `hop` are in samples.
+
+    The power is without that of a constant offset, if this is more than a tenth of the power of the quietest frames.
+    """
 
     power: NDArray[np.float64]
     size: int
@@ -231,13 +235,35 @@ def frames_of(mono: Mono, rate: int) -> Frames:
     """Return the power of all complete frames of samples at `rate` Hz."""
     size, hop = round(0.025 * rate), max(1, round(0.01 * rate))
     count = (len(mono) - size) // hop + 1 if size and len(mono) >= size else 0
-    power = np.empty(count)
+    power, mean = np.empty(count), np.empty(count)
     for first in range(0, count, _FRAMES_AT_ONCE):
         last = min(first + _FRAMES_AT_ONCE, count)
         piece = mono[first * hop : (last - 1) * hop + size].astype(np.float64)
         frames = sliding_window_view(piece, size)[::hop]
-        power[first:last] = np.einsum("ij,ij->i", frames, frames)
-    return Frames(power / max(size, 1), size, hop)
+        power[first:last] = np.einsum("ij,ij->i", frames, frames) / size
+        mean[first:last] = frames.mean(axis=1)
+    return Frames(_without_offset(power, mean), size, hop)
+
+
+def _without_offset(power: NDArray[np.float64], mean: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The power of frames, less the square of their mean samples if the quietest ones share an offset.
+
+    Each frame has its own mean removed, because parts of a recording may be cut from others, or be set to zero.
+    """
+    quiet = _quietest(power)
+    if not len(quiet):
+        return power
+    offset, spread = float(mean[quiet].mean()) ** 2, float(mean[quiet].var())  # deep tones give means that differ
+    if offset <= max(_OFFSET_SHARE * float(power[quiet].mean()), spread / _OFFSET_SHARE):
+        return power
+    varying = power - mean**2
+    return np.where(varying > _ROUNDING * power, varying, 0.0)
+
+
+def _quietest(power: NDArray[np.float64]) -> NDArray[np.intp]:
+    """The numbers of the quietest tenth of the frames, at least five, among those that are not exactly zero."""
+    order = np.argsort(power, kind="stable")[np.count_nonzero(power == 0) :]
+    return order[: max(_SNR_MIN_FRAMES, len(order) // 10)]
 
 
 def snr(frames: Frames, seconds: float) -> float | None:
@@ -249,10 +275,10 @@ def snr(frames: Frames, seconds: float) -> float | None:
     Returns:
         None for less than 0.5 s, for fewer than five frames that are not zero, and if no frame is above 4 N.
     """
-    power = frames.power[frames.power > 0]
-    if seconds < _SNR_MIN_SECONDS or len(power) < _SNR_MIN_FRAMES:
+    quiet = _quietest(frames.power)
+    if seconds < _SNR_MIN_SECONDS or len(quiet) < _SNR_MIN_FRAMES:
         return None
-    noise = float(np.sort(power)[: max(_SNR_MIN_FRAMES, len(power) // 10)].mean())
+    noise = float(frames.power[quiet].mean())
     loud = frames.power[frames.power > 4 * noise]
     if not len(loud) or not noise:
         return None

@@ -129,6 +129,21 @@ def test_the_ratio_of_speech_to_noise() -> None:
     assert snr(frames_of(pure, rate), 2) is None  # exact zeros do not count as noise
 
 
+def test_an_offset_is_neither_noise_nor_sound() -> None:
+    rate = 16000
+    for samples in (noise(rate, 3.0, 1), np.concatenate([1e-2 * noise(rate, 1.0, 2), noise(rate, 1.0, 3)])):
+        plain = frames_of(samples, rate)
+        expected = snr(plain, len(samples) / rate), silence(plain, len(samples), rate)
+        for offset in (0.05, -0.3):
+            moved = (samples + np.float32(offset)).astype(np.float32)
+            padded = np.concatenate([np.zeros(rate, np.float32), moved])
+            found = frames_of(moved, rate)
+            assert snr(found, len(moved) / rate) == pytest.approx(expected[0], abs=0.1)
+            assert silence(found, len(moved), rate) == pytest.approx(expected[1], abs=0.01)
+            assert snr(frames_of(padded, rate), len(padded) / rate) == pytest.approx(expected[0], abs=0.5)
+    assert silence(frames_of(np.full(rate, 0.2, np.float32), rate), rate, rate) == (1.0, None, None)
+
+
 @pytest.mark.slow
 def test_silence_at_the_edges() -> None:
     rate = 16000

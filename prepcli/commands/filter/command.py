@@ -42,7 +42,11 @@ def filter(
     ] = (),
     preset: Annotated[
         PresetName | Sequence[PresetName],
-        Option("Apply the thresholds of a published pipeline; all fields that it needs must be there.", one_each=True),
+        Option(
+            "Apply the thresholds of a published pipeline; all fields that it needs must be there. curator-filter, "
+            "curator-tts, emilia and magpie need some that no command of prepcli measures.",
+            one_each=True,
+        ),
     ] = (),
     unique: Annotated[
         str | None,
@@ -84,8 +88,8 @@ def filter(
     --max-rejects. Lines stay as they are; only paths change if they start from another folder than that of OUT.json.
 
     Rules are expressions over the fields of a record: == != < <= > >= in, not in, and, or, not; missing(x), len(x),
-    lower(x), matches(x, "regex"), quantile(x, 0.99), chars_per_second, words_per_second. A comparison with a missing
-    value is neither true nor false: such a record is not kept by --keep, and not dropped by --drop.
+    lower(x), number(x), matches(x, "regex"), quantile(x, 0.99), chars_per_second, words_per_second. A comparison with
+    a missing value is neither true nor false: such a record is not kept by --keep, and not dropped by --drop.
 
     Run the same command again to continue after an interruption.
 

@@ -4,6 +4,7 @@ Logic has three values: a comparison with a value that is missing (absent, null 
 """
 
 import operator
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -47,6 +48,9 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 }
 _NONE = type(None)
 _LARGE = 2**53
+_NUMBER = re.compile(r"[-+]?(?:[0-9]{1,400}\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
+_NO_NUMBER = frozenset({"", "nan", "na", "n/a", "null", "none"})
+"""The texts that tables have in place of a number, in lower case."""
 _KINDS: dict[type, Kind] = {int: "number", float: "number", str: "text", bool: "flag", list: "list"}
 _WORDS = {"number": "a number", "text": "a text", "flag": "true or false", "list": "a list"}
 
@@ -107,8 +111,18 @@ class Values:
         shown = next(one for one in self.items if one is not None and _KINDS.get(type(one), "object") not in kinds)
         text = msgspec.json.encode(shown).decode()
         text = text if len(text) <= 40 else f"{text[:37]}..."
+        if "number" in kinds and "text" not in kinds and isinstance(shown, str) and _NUMBER.fullmatch(shown):
+            text += f" (number({self.name if self.name.isidentifier() else f'`{self.name}`'}) reads it)"
         wanted = " or ".join(_WORDS.get(kind, kind) for kind in sorted(kinds))
         raise RecordRejected(RejectReason.BAD_FIELD, f"{self.name} is {text}, and {use} needs {wanted}")
+
+
+def _number_in(text: str) -> float | int | str | None:
+    """The number that a text holds; None for one that says that there is none; any other text as it is."""
+    plain = text.strip()
+    if _NUMBER.fullmatch(plain) is None:
+        return None if plain.lower() in _NO_NUMBER else text
+    return int(plain) if plain.lstrip("+-").isdecimal() else float(plain)
 
 
 class NumberColumn(Values):
@@ -204,10 +218,19 @@ class Block:
                 values = self.values(argument)
                 values.check(_TEXTS, "lower")
                 return Values(values.name, [None if one is None else one.lower() for one in values.items])
+            case FunctionCall("number", argument):
+                return self._number(self.values(argument))
             case FunctionCall(_, argument):
                 values = self.values(argument)
                 values.check(_TEXTS | _LISTS, "len")
                 return Values(values.name, [None if one is None else len(one) for one in values.items])
+
+    @staticmethod
+    def _number(values: Values) -> Values:
+        values.check(_ORDERED, "number")
+        found = Values(values.name, [_number_in(one) if isinstance(one, str) else one for one in values.items])
+        found.check(("number",), "number")
+        return found
 
     def _rate(self, name: str) -> Values:
         texts, durations = self.values(Field("text", 0)), self._fields["duration"]

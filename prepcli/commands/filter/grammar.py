@@ -32,6 +32,7 @@ _FUNCTIONS = {
     "lower": "a field with a text",
     "matches": 'a text, and a regular expression between "',
     "missing": "a field",
+    "number": "a field with a number, or with a text that holds one",
     "quantile": "a field with a number, and a share from 0 to 1",
 }
 """The functions, and what they take."""
@@ -69,9 +70,9 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """`len(x)` or `lower(x)`."""
+    """`len(x)`, `lower(x)` or `number(x)`."""
 
-    function: Literal["len", "lower"]
+    function: Literal["len", "lower", "number"]
     argument: "Operand"
 
 
@@ -421,10 +422,10 @@ class _Reader:
             hint = f"did you mean `{close[0]}`?" if close else f"known are {', '.join(_FUNCTIONS)}"
             raise self._wrong(token, f"there is no function `{token.text}` that gives a value; {hint}")
         match token.text, list(map(self._operand, node.args)):
-            case ("len" | "lower") as name, [Field() | FunctionCall() as argument]:
+            case ("len" | "lower" | "number") as name, [Field() | FunctionCall() as argument]:
                 if static_kind(argument) != "number":
                     return FunctionCall(name, argument)
-            case "quantile", [Field() | FunctionCall("len") as argument, share]:
+            case "quantile", [Field() | FunctionCall("len" | "number") as argument, share]:
                 value = share.value if isinstance(share, Literals) else None
                 if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
                     raise self._wrong(self._token(node.args[1]), "a share from 0 to 1 is missing")

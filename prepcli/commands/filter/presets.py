@@ -18,6 +18,8 @@ class RulePreset:
     without: str = ""
 
 
+UNMEASURED = ("cer", "dnsmos", "sigmos_noise", "sigmos_ovrl", "sisdr_squim", "stoi_squim", "utmos_mos")
+"""The fields of presets that no command of prepcli measures."""
 PRESETS = {
     "curator-filter": RulePreset(
         "NeMo Curator, audio_data_filter/default_config.yaml",

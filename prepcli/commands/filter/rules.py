@@ -23,7 +23,7 @@ from prepcli.commands.filter.grammar import (
     parse,
     read_fields,
 )
-from prepcli.commands.filter.presets import PRESETS
+from prepcli.commands.filter.presets import PRESETS, UNMEASURED
 from prepcli.commands.score.command import FIELDS
 from prepcli.errors import RejectReason, UsageError, option
 from prepcli.jobs.selection import did_you_mean
@@ -258,9 +258,12 @@ class FieldCheck:
             return
         if name in self._misfits:
             raise self._misfit(rule, one, name)
-        measured_by = next((group for group, names in FIELDS.items() if name in names), None)
-        measure = f"; prepcli score --fields {measured_by} measures it"
-        hint = measure if measured_by is not None else did_you_mean(name, lacking, DERIVED)
+        measured_by = next((f"score --fields {group}" for group, names in FIELDS.items() if name in names), None)
+        if name == "context_speaker_similarity":
+            measured_by = "extend-context-audio"
+        hint = f"; prepcli {measured_by} measures it" if measured_by else did_you_mean(name, lacking, DERIVED)
+        if rule.of_preset and name in UNMEASURED:
+            hint += "; no command of prepcli measures it, so it must be in the manifest already"
         if rule.of_preset:
             raise UsageError(f"{rule.name} needs the field {name}, and no record of {lacking[0]} has it{hint}")
         raise mistake(rule.name, rule.text, one.at, f"no record has the field {name}{hint}")

@@ -20,12 +20,16 @@ from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.formats.codes import CODES_FILE
 from prepcli.formats.folders import advice_on_audio, numbered, regular_files
 from prepcli.formats.lenient_json import decode_json
+from prepcli.formats.parquet import ParquetSet
+from prepcli.formats.parquet_audio import open_parquet
+from prepcli.formats.parquet_columns import audio_column
 from prepcli.formats.sets import open_set
 from prepcli.formats.shar import AUDIO_FILE
 from prepcli.formats.shar_set import CodesSet, SharSet
 from prepcli.formats.stored_set import Shards, StoredSet
 from prepcli.formats.tarred import SHARD_MANIFEST_FILE, TarredSet
 from prepcli.jobs.inputs.data import containers_at, data_of
+from prepcli.jobs.inputs.sets import split_of
 from prepcli.manifest.datasets import DataSet, Mix, data_in_directory
 from prepcli.manifest.fields import with_audio_filepath
 from prepcli.manifest.foreign import check_is_json_lines
@@ -184,6 +188,29 @@ def _made_with_codec(folder: AnyPath, subject: Subject) -> Subject:
     return subject
 
 
+def _parquet(one: ParquetSet, path: AnyPath) -> Subject:
+    """Parquet files; rows of others, which need not state a duration, are read as those of any container."""
+    subject = _export(one, path)
+    try:
+        if not one.shards and all(
+            audio_column(open_parquet(str(file)).schema_arrow, str(file)) for file in one.files()
+        ):
+            subject.data = _in_splits(containers_at(str(path), of_rows=True), path if path.is_dir() else path.parent)
+    except UsageError:  # damaged, or without audio
+        pass
+    subject.export = one if subject.data is None else None
+    return subject
+
+
+def _in_splits(paths: Sequence[str], folder: AnyPath) -> DataSet | Mix | None:
+    """Containers as a data set, or as one for each split that their names show; None if there are none."""
+    splits: dict[str, list[str]] = {}
+    for path in paths:
+        splits.setdefault(split_of(path.removeprefix(str(folder))), []).append(path)
+    sets = [DataSet(tuple(names)) for names in splits.values()]
+    return Mix(tuple(sets), (None,) * len(sets)) if len(sets) > 1 else sets[0] if sets else None
+
+
 def _export(one: StoredSet, path: AnyPath) -> Subject:
     tars = one.audio_tars
     is_folder = path.is_dir()
@@ -192,8 +219,13 @@ def _export(one: StoredSet, path: AnyPath) -> Subject:
     return Subject(one.kind, title, tars={"": tars} if tars else {}, out=out, export=one)
 
 
-_SUBJECTS: dict[str, Callable[[Any, AnyPath], Subject]] = {"shar": _shar, "tarred": _tarred, "codes": _codes}
-"""The function for each kind of set in a folder; all other kinds are exports (`_export`)."""
+_SUBJECTS: dict[str, Callable[[Any, AnyPath], Subject]] = {
+    "shar": _shar,
+    "tarred": _tarred,
+    "codes": _codes,
+    "parquet": _parquet,
+}
+"""The function for each kind of set; all other kinds are exports (`_export`)."""
 
 
 def _loose_tars(folder: AnyPath) -> Subject | None:
@@ -202,9 +234,15 @@ def _loose_tars(folder: AnyPath) -> Subject | None:
 
 
 def _of_tars(tars: list[AnyPath], title: str) -> Subject:
+    """Tars, with the records that they hold themselves, as samples of webdataset do."""
     for tar in tars:
         check_regular(tar)
-    return Subject("tars", title, tars={"": tars})
+    try:
+        found = [one for tar in tars for one in containers_at(str(tar)) if isinstance(one, Catalogue)]
+        records = _in_splits([one for one in found if not one.others], tars[0].parent)
+    except UsageError:  # a field of a Shar, or a part of another set
+        records = None
+    return Subject("tars", title, records, tars={"": tars})
 
 
 def _manifests(folder: AnyPath) -> Subject | None:
@@ -232,7 +270,7 @@ def _of_file(path: AnyPath) -> Subject:
     if path.name.endswith(_TAR) or _begins_as_tar(path):
         return _of_tars([path], "a tar")
     if (export := export_of(path)) is not None:
-        return _export(export, path)
+        return _SUBJECTS.get(export.kind, _export)(export, path)
     if path.suffix == ".zip":
         return _of_containers(containers_at(name), path.parent)
     kind = line_kind(path)
@@ -261,7 +299,8 @@ def _of_file(path: AnyPath) -> Subject:
 
 def _of_containers(paths: Sequence[str], folder: AnyPath) -> Subject:
     kinds = ", ".join(dict.fromkeys(one.kind for one in paths if isinstance(one, Catalogue)))
-    return Subject("manifest", f"{kinds}, {len(paths):,} files", DataSet(tuple(paths)), folder=folder)
+    title = f"{kinds}, {len(paths):,} file{'s' * (len(paths) != 1)}"
+    return Subject("manifest", title, _in_splits(paths, folder), folder=folder)
 
 
 def check_regular(path: AnyPath) -> None:

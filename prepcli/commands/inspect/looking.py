@@ -40,7 +40,12 @@ def look_at(path: str, num_audio_files: int, num_workers: int, audio_base_dir: A
     if subject.out is not None:
         found.runs = runs_of(subject.out, subject.codes_folder)
     if subject.data is not None:
-        _read_lines(subject, num_audio_files, num_workers, audio_base_dir, found)
+        try:
+            _read_lines(subject, num_audio_files, num_workers, audio_base_dir, found)
+        except UsageError as error:
+            if subject.kind != "tars":
+                raise
+            found.notes.append(str(error))
     if subject.kind == "audio":
         found.audio = [look_at_files([(path, 0.0, 0.0)])]
     if subject.export is not None:
@@ -90,7 +95,7 @@ def _read_lines(
         found.outliers, found.sample = examples.outliers(), examples.sample.chosen()
     if found.kind == "manifest" and total.records and total.fields["shard_id"] == total.records:
         found.notes.append("its lines have a shard_id: their audio is in the tars of a tarred data set, not in files")
-    elif found.kind in ("manifest", "cuts") and num_audio_files and total.named.items:
+    elif found.kind in ("manifest", "cuts", "parquet") and num_audio_files and total.named.items:
         found.audio = [look_at_files(total.named.chosen())]
 
 

@@ -34,6 +34,7 @@ from prepcli.formats.tar import read_content, walk_headers
 from prepcli.jobs.records import base_directories
 from prepcli.manifest.fields import with_audio_filepath
 from prepcli.manifest.mixing import leaves_of
+from prepcli.storage.containers import Catalogue
 from prepcli.storage.paths import AnyPath, path_of
 
 _NUMBER = re.compile(r"(\d+)\D*$")
@@ -48,11 +49,12 @@ def find_record(spec: str, number: int, audio_base_dir: AnyPath | None) -> Found
         UsageError: the set has fewer records, or is not a set of records; or a file is compressed or damaged.
     """
     subject = what_is(spec)
-    if subject.data is None:
+    names = [] if subject.data is None else [path for leaf in leaves_of(subject.data) for path in leaf.paths]
+    if not names or isinstance(names[0], Catalogue):
         raise UsageError(
             f"{spec} is {subject.title}: {option('--record')} takes manifests, cuts, tarred sets and Shar sets"
         )
-    paths = [path_of(path) for leaf in leaves_of(subject.data) for path in leaf.paths]
+    paths = [path_of(path) for path in names]
     left = number
     for path in paths:
         offsets = _offsets(path, "jsonl", subject)

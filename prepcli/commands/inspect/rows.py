@@ -12,6 +12,7 @@ from prepcli.formats.lenient_json import decode_json
 from prepcli.gate import MAX_SECONDS
 from prepcli.manifest.fields import decode_value
 from prepcli.manifest.lines import CutDurationLine, NemoLine, check_usable, decode_lines, line_ends, read_line
+from prepcli.storage.containers import BEGINNING, MOVED
 
 LineKind = Literal["manifest", "cuts", "rejects"]
 
@@ -63,7 +64,12 @@ def _read_fast(data: bytes, kind: LineKind) -> list[Row] | None:
         if kind == "cuts":
             msgspec.convert(objects, list[CutDurationLine])
             return [row_of_cut(cut) for cut in objects]
-        return objects if check_usable(msgspec.convert(objects, list[NemoLine])) else None
+        if not check_usable(msgspec.convert(objects, list[NemoLine])):
+            return None
+        for fields in objects if b'"_' in data else ():  # those of catalogues
+            for name in (BEGINNING, MOVED):
+                fields.pop(name, None)
+        return objects
     except (msgspec.ValidationError, RecordRejected):
         return None
 

@@ -77,8 +77,9 @@ def _contents(found: "Inspection") -> list[tuple[str, str]]:
     elif found.lines:
         skipped = f", {found.skipped:,} more skipped (_skipme)" if found.skipped else ""
         rows.append(("records", f"{found.records:,}{skipped}" + (f" in {found.files:,} files" * (found.files > 1))))
-        mean = f", {found.hours * 3600 / found.records:.2f} s per record on average" if found.records else ""
-        rows.append(("audio", length(found.hours) + mean))
+        if found.hours:
+            mean = f", {found.hours * 3600 / found.records:,.2f} s per record on average"
+            rows.append(("audio", length(found.hours) + mean))
     if found.segments:
         rows.append(("segments", f"{found.segments:,} records begin later than their file (offset above 0)"))
     if found.speakers:

@@ -19,6 +19,7 @@ from prepcli.gate import MAX_SECONDS
 from prepcli.manifest.scan import Range, blocks_of, ranges_of, workers_for
 from prepcli.manifest.sources import check_file
 from prepcli.processes.pools import map_in_order
+from prepcli.storage.containers import own_name
 from prepcli.storage.paths import size_of
 
 NUM_FIRST = 10
@@ -130,7 +131,7 @@ class Tally:
         named = [(row["audio_filepath"], row.get("offset") or 0.0, row["duration"]) for row in rows]
         self.named.add(named)
         self.segments += sum(offset > 0 for _, offset, _ in named)
-        self.extensions.update(_extension(path) for path, _, _ in named)
+        self.extensions.update(_extension(own_name(path)) for path, _, _ in named)
 
     def merge(self, other: "Tally") -> None:
         """Add the counts of `other`, whose lines come after those of this tally.

@@ -198,14 +198,16 @@ def differences(
             yield f"{named}{':' if ' ' in name else ' was'} {was}, now {now}"  # a phrase, such as `audio is named`
     digests = [file.get("sha256") for file in earlier.inputs]
     paths = [absolute(file.get("path", "")) for file in earlier.inputs]
-    for file in plan.inputs:
-        if file.sha256 not in digests:
-            found = True
-            is_other = len(paths) == len(plan.inputs) == 1 and absolute(file.path) != paths[0]
-            if is_other and file.state is not None:  # files that the run itself made have no state
-                yield f"the input was {paths[0]}, now {file.path}"
-            else:
-                yield f"{file.path} has another content"
+    others = [file for file in plan.inputs if file.sha256 not in digests]
+    if found:  # the same file has another digest if a setting names other columns of it
+        others = [file for file in others if absolute(file.path) not in paths]
+    for file in others:
+        found = True
+        is_other = len(paths) == len(plan.inputs) == 1 and absolute(file.path) != paths[0]
+        if is_other and file.state is not None:  # files that the run itself made have no state
+            yield f"the input was {paths[0]}, now {file.path}"
+        else:
+            yield f"{file.path} has another content"
     if not found:
         yield "the inputs or the version of prepcli have changed"
 

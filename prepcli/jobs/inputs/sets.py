@@ -299,7 +299,7 @@ def _of_split(names: Sequence[str], folder: AnyPath, options: SetInput) -> list[
     splits = {name: split_of(name) for name in names}
     there = sorted(set(splits.values()))
     if options.split in (None, EVERY):
-        if len(there) > 1 and not (options.split == EVERY and names[0].lower().endswith((*_TARS, ".zip"))):
+        if len(there) > 1 and options.split is None:
             choose = f"choose one with {option('--split')}, or name its files"
             raise UsageError(f"{folder} has several splits, {', '.join(there)}: {choose}")
         return list(names)

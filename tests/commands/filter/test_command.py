@@ -192,6 +192,8 @@ def test_a_preset_needs_its_fields_in_each_manifest(manifest: Path, tmp_path: Pa
     both = prepcli("filter", f"{scored},{manifest}", tmp_path / "x.json", "--preset", "hifitts")
     assert both.code == 2
     assert f"preset hifitts needs the field bandwidth, and no record of {manifest} has it" in both.error_line
+    other = prepcli("filter", scored, tmp_path / "y.json", "--preset", "emilia")
+    assert other.error_line.endswith("has it; no command of prepcli measures it, so it must be in the manifest already")
 
 
 def test_values_that_do_not_compare_are_rejects(tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ RECORDS: dict[str, list[Any]] = {
     "lang": ["en", "de", "en", "fr"],
     "accent": ["us", NAN, None, "uk"],
     "mixed": [[1, "a"], [2.0], None, [4]],
+    "cell": ["0.5", " -2e1 ", "", "n/a"],
+    "code": ["007", 7, None, "9007199254740993"],
 }
 CASES = {
     "n < 2": "10??",
@@ -56,6 +58,10 @@ CASES = {
     "matches(lower(accent), 'k')": "0??1",
     "1 in mixed": "10?0",
     "chars_per_second in mixed": "00?0",
+    "number(cell) > 0": "10??",
+    "number(cell) in [-20]": "01??",
+    "number(code) == 7": "11?0",
+    "number(code) == 9007199254740993": "00?1",
     "chars_per_second in [4, 0.5]": "11?0",
 }
 
@@ -78,12 +84,17 @@ MISFITS = {
     "len(n) > 1": "n is 1, and len needs a list or a text",
     "object == 'a'": 'object is {"a":1}, and the comparison by == needs a text',
     "n < text": 'text is "a", and the comparison by < needs a number',
+    "cell > 3": 'cell is "0.5" (number(cell) reads it), and the comparison by > needs a number',
+    "`a cell` > 3": 'a cell is "0.5" (number(`a cell`) reads it), and the comparison by > needs a number',
+    "number(text) > 3": 'text is "a", and number needs a number',
+    "number(tags) > 3": 'tags is ["x"], and number needs a number or a text',
 }
 
 
 @pytest.mark.parametrize("text", MISFITS)
 def test_types_that_do_not_compare(text: str) -> None:
     record: dict[str, list[Any]] = {"text": ["a"], "n": [1], "flag": [True], "tags": [["x"]], "object": [{"a": 1}]}
+    record |= {"cell": ["0.5"], "a cell": ["0.5"]}
     with pytest.raises(RecordRejected) as raised:
         Block(record, {}).holds(parse(text, ""))
     assert MISFITS[text] in raised.value.detail

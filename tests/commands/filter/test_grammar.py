@@ -29,7 +29,7 @@ MISTAKES = {
     "[1] in x": "a list cannot be in something",
     "x not 3": "`in` is missing after `not`",
     "lenn(x) > 3": "did you mean `len`?",
-    "foo(x) > 3": "known are len, lower, matches, missing, quantile",
+    "foo(x) > 3": "known are len, lower, matches, missing, number, quantile",
     "len(3) > 3": "`len` takes a field with a text",
     "lower(len(x)) == 'a'": "`lower` takes a field with a text",
     "matches(x, '(')": "that is not a regular expression",

@@ -1,11 +1,14 @@
 """The columns that a range gives for the rules of a call."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from prepcli.commands.filter.presets import PRESETS
+from prepcli.commands.filter.grammar import read_fields
+from prepcli.commands.filter.presets import PRESETS, UNMEASURED
 from prepcli.commands.filter.rules import Collected, RuleCollector, rules_of, unique_fields
+from prepcli.commands.score.command import FIELDS
 from prepcli.errors import RecordRejected
 
 
@@ -56,3 +59,14 @@ def test_a_record_that_cannot_be_used_adds_nothing() -> None:
 @pytest.mark.parametrize("name", PRESETS)
 def test_presets_are_expressions(name: str) -> None:
     assert len(rules_of((name,), (), ())) == len(PRESETS[name].keep)
+
+
+def test_it_is_known_what_measures_the_fields_of_presets() -> None:
+    needed = {
+        name for preset in PRESETS for rule in rules_of((preset,), (), ()) for name in read_fields(rule.condition)
+    }
+    measured = {name for names in FIELDS.values() for name in names}
+    given = {"text", "duration", "lang", "context_speaker_similarity"}
+    assert needed - measured - given == set(UNMEASURED)
+    documented = Path("docs/curation.md").read_text(encoding="utf-8")
+    assert all(f"`{name}`" in documented for name in UNMEASURED)

@@ -4,11 +4,15 @@ import json
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from prepcli.errors import UsageError
 from tests.commands.inspect.conftest import look
 from tests.conftest import SHORT_CORPUS
+from tests.support.audio_files import write_short_corpus
+from tests.support.containers import SOURCES
 from tests.support.running import prepcli
 
 MANIFEST = SHORT_CORPUS / "manifest.json"
@@ -58,6 +62,32 @@ def test_parquet(made: Path, part: str, records: int) -> None:
     assert list(found.fields) == ["id", "audio", "duration", "text", "speaker", "lang"]
     assert found.hours > 0
     assert (found.audio[0].looked_at, found.audio[0].formats) == (records, {"flac PCM_16": records})
+
+
+def test_rows_of_others_are_measured_and_splits_are_told_apart(tmp_path: Path) -> None:
+    """Hugging Face's form: no durations, a file for each split, in a folder below that of the data set."""
+    (tmp_path / "source").mkdir()
+    folder = SOURCES["parquet of datasets"](write_short_corpus(tmp_path / "corpus", 4), tmp_path / "source")
+    train = folder / "data/train-00000-of-00001.parquet"
+    for path in (train, folder / "data", folder):
+        found = look(path)
+        assert (found.records, found.speakers, found.audio[0].looked_at) == (4, 1, 4)
+        assert (found.duration["p0"] > 0, found.parts, found.extensions) == (True, [], {"none": 4})
+    shutil.copy(train, folder / "data/test-00000-of-00001.parquet")
+    for path in (folder / "data", folder):
+        found = look(path)
+        assert found.records == 8
+        assert [(Path(part.files).name[:5], part.records) for part in found.parts] == [("test-", 4), ("train", 4)]
+    assert prepcli("estimate-bins", folder, "-b", 2).code == 0
+    refused = prepcli("inspect", folder, "--record", 0)
+    assert (refused.code, "--record takes manifests, cuts" in refused.error_line) == (2, True)
+
+
+def test_a_table_without_audio_has_no_hours(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"text": ["a", "b"]}), tmp_path / "t.parquet")
+    done = prepcli("inspect", tmp_path / "t.parquet")
+    assert "records  2" in done.out
+    assert "\n  audio" not in done.out
 
 
 def test_the_command_prints_all_kinds(made: Path) -> None:

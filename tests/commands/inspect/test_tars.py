@@ -8,6 +8,8 @@ import pytest
 
 from tests.commands.inspect.conftest import look
 from tests.conftest import MINI_CORPUS
+from tests.support.audio_files import write_short_corpus
+from tests.support.containers import SOURCES
 
 
 def test_tarred_set(tarred: Path) -> None:
@@ -47,6 +49,23 @@ def test_tars_alone(tarred: Path, tmp_path: Path) -> None:
     found = look(damaged)
     assert found.tars[0].tars == 2
     assert found.tars[0].damaged or found.audio[0].unreadable
+
+
+def test_archives_of_samples_have_records(tmp_path: Path) -> None:
+    manifest = write_short_corpus(tmp_path / "corpus", 4)
+    for kind in ("webdataset", "compressed tar", "zip, stored"):
+        folder = tmp_path / kind
+        folder.mkdir()
+        found = look(SOURCES[kind](manifest, folder))
+        assert (found.records, found.speakers, found.extensions) == (4, 1, {"flac": 4})
+        assert found.hours == pytest.approx(look(manifest).hours)
+        assert found.fields.keys() == {"audio_filepath", "duration", "text", "speaker", "id"}
+        assert found.audio[0].looked_at == 4
+    cut_off = tmp_path / "a.tar"
+    cut_off.write_bytes((tmp_path / "webdataset/part-0.tar").read_bytes()[:5000])
+    found = look(cut_off)
+    assert "a.tar cannot be read as a tar" in found.notes[0]
+    assert found.tars[0].tars == 1
 
 
 def test_few_of_many_members_are_read(tarred: Path) -> None:

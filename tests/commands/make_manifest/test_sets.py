@@ -53,3 +53,14 @@ def test_the_column_of_the_language(tmp_path: Path) -> None:
     assert (done.code, [one["lang"] for one in read_lines(tmp_path / "m.json")]) == (0, ["it"])
     done = prepcli("manifest-to-wenet", table, tmp_path / "out", "--lang-column", "language")
     assert (done.code, "has no column language; its columns are" in done.error_line) == (2, True)
+
+
+def test_of_another_column_the_content_is_the_same(tmp_path: Path) -> None:
+    import pyarrow as pa
+
+    audio = pa.array([{"bytes": (MINI_CORPUS / "s01/s01_u1.flac").read_bytes(), "path": None}])
+    table = write_rows(tmp_path / "a.parquet", audio, {"text": ["one"], "raw": ["ONE"]})
+    assert prepcli("make-manifest", table, tmp_path / "m.json").code == 0
+    refused = prepcli("make-manifest", table, tmp_path / "m.json", "--text-column", "raw")
+    assert "--text-column was not given (by its name: text, sentence, ...), now raw. Choose" in refused.error_line
+    assert "content" not in refused.error_line
