@@ -1,9 +1,28 @@
-"""Options that the commands of several corpora share."""
+"""The decorator of corpora that are a description, and options that the commands of several corpora share."""
 
-from typing import Annotated, TypedDict
+import functools
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, ParamSpec, TypedDict
 
+from prepcli.commands.download.data_set import CorpusPart
 from prepcli.engine.run.options import JobArguments
+from prepcli.interface.command import command
 from prepcli.interface.options import Option, Paths, PathText
+
+if TYPE_CHECKING:
+    from prepcli.commands.download.report import DownloadReport
+
+P = ParamSpec("P")
+_SECTIONS = """
+Returns:
+    The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
+
+Raises:
+    UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
+
+Examples:
+"""
 
 DataRoot = Annotated[PathText, Option("Folder for the corpus, its audio and its manifests.", shapes_output=False)]
 DestRoot = Annotated[PathText, Option("Directory of the slices and manifests.", shapes_output=False)]
@@ -61,3 +80,24 @@ class _Fetching(TypedDict, total=False):
 
 class FetchArguments(_Fetching, JobArguments, total=False):
     """The options of all corpora that are fetched as archives."""
+
+
+def corpus(name: str) -> Callable[[Callable[P, CorpusPart | list[CorpusPart]]], Callable[P, "DownloadReport"]]:
+    """Make the command `download NAME` of a function that returns the parts of a corpus, which are then made.
+
+    The docstring gets the sections `Returns` and `Raises`, before its `Examples`; they are the same for all corpora.
+    """
+
+    def made(describe: Callable[P, CorpusPart | list[CorpusPart]]) -> Callable[P, "DownloadReport"]:
+        @functools.wraps(describe)
+        def download(*args: P.args, **kwargs: P.kwargs) -> "DownloadReport":
+            from prepcli.commands.download.job import make_manifests
+
+            parts = describe(*args, **kwargs)
+            return make_manifests(parts if isinstance(parts, list) else [parts])
+
+        download.__doc__ = (inspect.getdoc(describe) or "").replace("\nExamples:\n", _SECTIONS)
+        download.__annotations__ = describe.__annotations__ | {"return": "DownloadReport"}
+        return command(f"download {name}")(download)
+
+    return made

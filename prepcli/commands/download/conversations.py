@@ -3,17 +3,16 @@
 import os
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from prepcli.commands.download.recordings import files_in
 from prepcli.errors import RecordRejected, RejectReason, naming
 from prepcli.gate import MAX_SECONDS
 from prepcli.interface.options import PathText
 
 
-@dataclass(frozen=True, slots=True)
-class Conversation:
+class Conversation(NamedTuple):
     """A recording and its transcript.
 
     Attributes:
@@ -28,16 +27,15 @@ class Conversation:
     part: str
     audio: str
     transcript: str
-    speakers: Mapping[str, str] = field(default_factory=dict)
+    speakers: Mapping[str, str] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class TranscriptLine:
+class TranscriptLine(NamedTuple):
     """One line of a transcript.
 
     Attributes:
-        label: a name for the speaker of this conversation, unique in the corpus and valid in file names. The same
-            person has other labels in other conversations. All utterances of a slice have the same label.
+        label: a name for the speaker of this conversation, unique in the corpus and valid in file names. All utterances
+            of a slice have the same label.
         speaker: the field `speaker` of the manifest: the same for all recordings of a person, if the corpus identifies
             persons.
         channel: number of the channel, from 0.
@@ -61,8 +59,7 @@ class UnusedFile(NamedTuple):
     detail: str
 
 
-@dataclass(frozen=True)
-class CorpusFiles:
+class CorpusFiles(NamedTuple):
     """The files of a corpus, as they were found.
 
     Attributes:
@@ -78,8 +75,7 @@ class CorpusFiles:
     notes: Sequence[str] = ()
 
 
-@dataclass(frozen=True)
-class SlicedCorpus:
+class SlicedCorpus(NamedTuple):
     """A corpus of conversations.
 
     Attributes:
@@ -117,55 +113,35 @@ def parse_span(start: str, end: str) -> tuple[float, float]:
     return times
 
 
-class FoundFiles(NamedTuple):
-    """The files of a kind: the paths by id, and the files whose id an earlier path has."""
-
-    paths: dict[str, str]
-    repeated: list[UnusedFile]
-
-
-def find_files(roots: Sequence[PathText], patterns: Sequence[re.Pattern[str]]) -> Sequence[FoundFiles]:
-    """Find the files under `roots` whose names match one of the patterns.
-
-    Links to folders are followed; each folder is visited once.
+def find_files(
+    roots: Sequence[PathText], patterns: Sequence[re.Pattern[str]]
+) -> list[tuple[dict[str, str], list[UnusedFile]]]:
+    """Find the files under `roots` (`files_in`) whose names match one of the patterns.
 
     Returns:
-        For each pattern, the files whose whole name matches it. The id is the text of the pattern's first group, in
-        lower case. If several files have the same id, the first path in alphabetical order is used; further links to
-        the same file do not count.
+        For each pattern, the paths of the files whose whole name matches it, by id, and the files whose id an earlier
+        path has. The id is the text of the pattern's first group, in lower case. If several files have the same id, the
+        first path in alphabetical order is used; further links to the same file do not count.
     """
     from prepcli.storage.input_files import same_file  # not at the top: imported for the `--help` of a corpus
 
-    found = [FoundFiles({}, []) for _ in patterns]
-    for path in sorted(_walk(roots)):
-        name = os.path.basename(path)
-        for pattern, files in zip(patterns, found, strict=True):
-            matched = pattern.fullmatch(name)
+    kinds: list[tuple[dict[str, str], list[UnusedFile]]] = [({}, []) for _ in patterns]
+    for path in sorted(os.path.join(root, path) for root in roots for path in files_in(Path(root), "**/*")):
+        for pattern, (paths, repeated) in zip(patterns, kinds, strict=True):
+            matched = pattern.fullmatch(os.path.basename(path))
             if matched is not None:
                 id = matched[1].lower()
-                first = files.paths.setdefault(id, path)
+                first = paths.setdefault(id, path)
                 if first != path and same_file([Path(first)], [path]) is None:
                     detail = f"{path}: the id {id} is there twice, in {first} and in {path}; the first is used"
-                    files.repeated.append(UnusedFile(path, RejectReason.BAD_FIELD, detail))
-    return found
+                    repeated.append(UnusedFile(path, RejectReason.BAD_FIELD, detail))
+    return kinds
 
 
 def unlisted(recordings: Mapping[str, str], ids: Container[str]) -> list[UnusedFile]:
     """The recordings that no transcript names. `recordings`: path by id; `ids`: those that transcripts name."""
-    reason, detail = RejectReason.MISSING_TRANSCRIPT, "no transcript names it"
-    return [UnusedFile(path, reason, f"{path}: {detail}") for id, path in sorted(recordings.items()) if id not in ids]
-
-
-def _walk(roots: Sequence[PathText]) -> Iterator[str]:
-    seen: set[tuple[int, int]] = set()
-    for root in roots:
-        for folder, folders, files in os.walk(root, followlinks=True):
-            status = os.stat(folder)
-            if (status.st_dev, status.st_ino) in seen:
-                folders.clear()
-                continue
-            seen.add((status.st_dev, status.st_ino))
-            yield from (os.path.join(folder, file) for file in files)
+    paths = (path for id, path in sorted(recordings.items()) if id not in ids)
+    return [UnusedFile(path, RejectReason.MISSING_TRANSCRIPT, f"{path}: no transcript names it") for path in paths]
 
 
 def transcript_lines(path: str, comment: bytes) -> Iterator[tuple[int, bytes]]:

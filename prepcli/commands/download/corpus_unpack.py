@@ -70,21 +70,19 @@ def unpack_checked(archive: Path, into: Path, checksum: str | None) -> None:
     if checksum is None:
         unpack(archive, into)
         return
-    stop = threading.Event()
+    stop, problem = threading.Event(), None
     with ThreadPoolExecutor(1) as pool:
         digest = pool.submit(file_checksum, archive, algorithm_of(checksum), stop)
         try:
-            problem: DamagedArchiveError | None = None
             try:
                 unpack(archive, into)
             except DamagedArchiveError as error:
                 problem = error
-            found = digest.result()
-        except BaseException:
+            actual = digest.result()
+        finally:
             stop.set()
-            raise
-    if found != checksum:
-        raise DamagedArchiveError(f"{archive.name} is damaged ({found} instead of {checksum})")
+    if actual != checksum:
+        raise DamagedArchiveError(f"{archive.name} is damaged ({actual} instead of {checksum})")
     if problem is not None:
         raise problem
 
@@ -123,10 +121,8 @@ def unpack(archive: Path, into: Path) -> None:
                 return
             with opener(raw, "rb") if opener else raw as plain:
                 _unpack_members(_members_of_tar(_Tail(plain, archive.name, limit), archive.name), into, archive.name)
-        except _MALFORMED as error:
-            raise DamagedArchiveError(f"{archive.name} is damaged ({error})") from error
-        except OSError as error:
-            if error.errno is not None:  # the disk is full, ...
+        except (*_MALFORMED, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:  # the disk is full, ...
                 raise
             raise DamagedArchiveError(f"{archive.name} is damaged ({error})") from error
 
@@ -139,9 +135,7 @@ class _Tail:
     """
 
     def __init__(self, stream: Any, name: str, limit: int) -> None:
-        self._stream = stream
-        self._name = name
-        self._left = limit
+        self._stream, self._name, self._left = stream, name, limit
         self.tail = b""
 
     def read(self, size: int) -> bytes:
@@ -149,9 +143,7 @@ class _Tail:
         self._left -= len(data)
         if self._left < 0:
             raise _far_too_large(self._name)
-        if data:
-            end = data[-len(_END_OF_TAR) :]
-            self.tail = (self.tail + end)[-len(_END_OF_TAR) :]
+        self.tail = (self.tail + data[-len(_END_OF_TAR) :])[-len(_END_OF_TAR) :]
         return data
 
 
@@ -180,13 +172,7 @@ class _Member(NamedTuple):
 
 
 def _members_of_zip(raw: IO[bytes], name: str, limit: int) -> Iterator[_Member]:
-    """Yield the members of a zip archive, which must be seekable; `zipfile` compares the CRC of each member.
-
-    `limit` is the maximum total size of the members in bytes. `name` is the name of the archive, for messages.
-
-    Raises:
-        UnsafeArchiveError: the members exceed `limit`.
-    """
+    """Yield the members of a zip archive, at most `limit` bytes; `zipfile` compares the CRC of each."""
     with zipfile.ZipFile(raw) as archive:
         members = archive.infolist()
         # zipfile unpacks no more bytes of a member than its `file_size`
@@ -199,11 +185,7 @@ def _members_of_zip(raw: IO[bytes], name: str, limit: int) -> Iterator[_Member]:
 
 
 def _members_of_tar(stream: _Tail, name: str) -> Iterator[_Member]:
-    """Yield the members of a tar archive, and read it to its end.
-
-    Raises:
-        DamagedArchiveError: the end is missing.
-    """
+    """Yield the members of a tar archive, and read it to its end, which must be there."""
     source: Any = stream  # tarfile needs only `read` of a stream
     with tarfile.open(fileobj=source, mode="r|", bufsize=_TAR_BLOCK) as tar:
         for member in tar:
@@ -222,8 +204,7 @@ def _members_of_tar(stream: _Tail, name: str) -> Iterator[_Member]:
 def _unpack_members(members: Iterable[_Member], into: Path, archive: str) -> None:
     """Write the members in the folder `into`. Links are left out, so that none redirects a later member.
 
-    Raises:
-        UnsafeArchiveError: a member or the target of a link is outside of the folder, or not plain.
+    A later member replaces an earlier one of the same name, as in `tar`.
     """
     into.mkdir(parents=True, exist_ok=True)
     for member in members:
@@ -239,8 +220,9 @@ def _unpack_members(members: Iterable[_Member], into: Path, archive: str) -> Non
             elif member.open is not None:
                 content = member.open()
                 assert content is not None
-                with content:
-                    _write(content, place)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                with content, naming(place), place.open("wb") as file:
+                    shutil.copyfileobj(content, file, _BLOCK)
         except OSError as error:
             if error.errno not in _BAD_NAMES:
                 raise
@@ -252,61 +234,44 @@ def _not_to_be_trusted(archive: str, member: _Member, why: str) -> UnsafeArchive
     return UnsafeArchiveError(f"{archive} is not to be trusted: its member {name} {why}; nothing of it is kept")
 
 
-def _write(content: IO[bytes], target: Path) -> None:
-    """Write a member to the file `target`. A later member replaces an earlier member of the same name, as in `tar`."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with naming(target), target.open("wb") as file:
-        shutil.copyfileobj(content, file, _BLOCK)
-
-
 def staging_of(workspace: Workspace) -> Path:
     """Return the folder in which a data set is unpacked; it is removed after its files are moved."""
     return workspace.root / "unpacking"
 
 
-def get_unpacked(archive: Archive, given: Path | None, fetched_path: Path, staging: Path) -> None:
-    """Fetch the archive if needed, and unpack it.
+def get_unpacked(archive: Archive, given: Path | None, fetched: Path, staging: Path) -> None:
+    """Unpack the archive in `staging`; a fetched archive that is damaged is reported, removed and fetched again.
 
-    A fetched archive that is damaged is reported, removed and fetched again.
-
-    Args:
-        archive: the archive.
-        given: the file of `--archive`; None: the archive is fetched.
-        fetched_path: the path of the fetched archive.
-        staging: the folder to unpack in.
+    `given` is the file of `--archive`. If it is None, the archive is fetched to the path `fetched`, unless it is there.
 
     Raises:
         UsageError: the given archive is damaged.
         FetchError: the archive cannot be fetched undamaged.
         UnsafeArchiveError: the archive is not safe to unpack.
     """
-    for attempt in range(MAX_DAMAGED):
+    for attempt in range(1, MAX_DAMAGED + 1):
         checksum = archive.checksum
-        if given is None and not fetched_path.exists():
+        if given is None and not fetched.exists():
             with fetch_bar(archive.name) as show:
-                fetch(archive, fetched_path.parent, show)
+                fetch(archive, fetched.parent, show)
             checksum = None  # compared during the download
         shutil.rmtree(staging, ignore_errors=True)
         try:
-            unpack_checked(given or fetched_path, staging, checksum)
-            return
-        except DamagedArchiveError as error:
-            shutil.rmtree(staging, ignore_errors=True)
-            if given is not None:
-                raise UsageError(
-                    f"{option('--archive', given)}: {error}; give a good copy, or leave it out to fetch it"
-                ) from None
-            fetched_path.unlink()
-            if attempt == MAX_DAMAGED - 1:
-                raise FetchError(
-                    f"{error}, {MAX_DAMAGED} times; give another {option('--base-url')} or {option('--archive')}"
-                ) from None
-            note(f"{error}: fetching it again")
-        except UnsafeArchiveError:
+            return unpack_checked(given or fetched, staging, checksum)
+        except (DamagedArchiveError, UnsafeArchiveError) as error:
             shutil.rmtree(staging, ignore_errors=True)
             if given is None:
-                fetched_path.unlink()
-            raise
+                fetched.unlink()
+            if isinstance(error, UnsafeArchiveError):
+                raise
+            if given is not None:
+                remedy = "give a good copy, or leave it out to fetch it"
+                raise UsageError(f"{option('--archive', given)}: {error}; {remedy}") from None
+            if attempt == MAX_DAMAGED:
+                remedy = f"give another {option('--base-url')} or {option('--archive')}"
+                raise FetchError(f"{error}, {MAX_DAMAGED} times; {remedy}") from None
+            note(f"{error}: fetching it again")
+    return None
 
 
 def unpack_nested(data_set: CorpusPart, archive: Archive, staging: Path, num_workers: int) -> None:
@@ -315,10 +280,9 @@ def unpack_nested(data_set: CorpusPart, archive: Archive, staging: Path, num_wor
     Raises:
         FetchError: an archive within the archive is damaged.
     """
-    if data_set.nested is None:
-        return
+    nested = sorted(staging.glob(data_set.nested)) if data_set.nested is not None else []
     try:
-        for _ in map_in_order(_unpack_in_place, sorted(staging.glob(data_set.nested)), num_workers):
+        for _ in map_in_order(_unpack_in_place, nested, num_workers):
             pass
     except DamagedArchiveError as error:
         shutil.rmtree(staging, ignore_errors=True)
@@ -326,7 +290,7 @@ def unpack_nested(data_set: CorpusPart, archive: Archive, staging: Path, num_wor
 
 
 def _unpack_in_place(archive: Path) -> None:
-    unpack_checked(archive, archive.parent, None)
+    unpack(archive, archive.parent)
     archive.unlink()
 
 
@@ -337,16 +301,19 @@ def move_in(data_set: CorpusPart, workspace: Workspace) -> None:
     folders, such as README.TXT, are not replaced. All other unpacked files are removed, so that an archive cannot write
     files elsewhere.
     """
-    staging = staging_of(workspace)
+    staging, folder = staging_of(workspace), workspace.folder
     moved = []
     for tree in data_set.trees:
         if (staging / tree).exists():
-            _move(workspace, staging / tree, tree)
-            moved.append(workspace.folder / tree)
+            if os.path.lexists(folder / tree):
+                set_aside(workspace, folder / tree, tree, "was there already, and is replaced by what was unpacked")
+            (folder / tree).parent.mkdir(parents=True, exist_ok=True)
+            os.replace(staging / tree, folder / tree)
+            moved.append(folder / tree)
     beside = {staging / Path(tree).parent for tree in data_set.trees} - {staging}
     left_out = 0
     for path in sorted(path for path in staging.rglob("*") if path.is_file()):
-        target = workspace.folder / path.relative_to(staging)
+        target = folder / path.relative_to(staging)
         if path.parent not in beside:
             left_out += 1
         elif not os.path.lexists(target):
@@ -356,14 +323,6 @@ def move_in(data_set: CorpusPart, workspace: Workspace) -> None:
     if left_out:
         note(f"warning: files of the archive that are not part of {data_set.name} were left out: {left_out:,}")
     shutil.rmtree(staging, ignore_errors=True)
-
-
-def _move(workspace: Workspace, unpacked: Path, name: str) -> None:
-    target = workspace.folder / name
-    if os.path.lexists(target):
-        set_aside(workspace, target, name, "was there already, and is replaced by what was unpacked")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    os.replace(unpacked, target)
 
 
 @contextmanager

@@ -12,9 +12,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from prepcli.audio import shorten
 from prepcli.audio.encode import encode
@@ -23,12 +25,7 @@ from prepcli.audio.limits import check_claims, segment_samples
 from prepcli.audio.opening import open_source
 from prepcli.audio.probe import probe
 from prepcli.audio.read import read_segment
-from prepcli.commands.download.conversations import (
-    Conversation,
-    SlicedCorpus,
-    TranscriptLine,
-    parse_span,
-)
+from prepcli.commands.download.conversations import Conversation, SlicedCorpus, TranscriptLine, parse_span
 from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
 from prepcli.engine.publishing.rejects import Origin, reject_line
 from prepcli.engine.run.function import Output, run
@@ -43,73 +40,25 @@ from prepcli.processes.in_hand import take_in_hand
 from prepcli.processes.pools import map_in_order
 from prepcli.storage.input_files import check_unchanged
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-
-@dataclass(frozen=True, slots=True)
-class RecordingFile:
-    """A recording on disk; only the requested samples are read.
-
-    Attributes:
-        path: path of the file.
-        info: the properties of the audio.
-        decoded: all samples, of shape (num_samples, num_channels), if the file cannot be read in part, such as a file
-            compressed with shorten (19 MB for ten minutes of a telephone call); otherwise None.
-    """
-
-    path: str
-    info: AudioInfo
-    decoded: "NDArray[Any] | None" = None
-
-    def read(self, start: int, num_samples: int, channel: int) -> "NDArray[Any]":
-        """Return samples `start` to `start + num_samples` of one channel, of shape (num_samples,).
-
-        Raises:
-            RecordRejected: UNREADABLE_AUDIO or MISSING_AUDIO, if the samples cannot be read.
-        """
-        take_in_hand(self.path, start, num_samples, channel)
-        if self.decoded is not None:
-            return self.decoded[start : start + num_samples, channel]
-        samples: NDArray[Any] = read_segment(self.path, self.info, start, num_samples)[:, channel]
-        return samples
-
-
-def open_recording(path: str) -> RecordingFile:
-    """Open a recording.
-
-    Raises:
-        RecordRejected: MISSING_AUDIO if the file does not exist, UNREADABLE_AUDIO if it cannot be read or is truncated.
-    """
-    take_in_hand(path)
-    with open_source(path, path) as source:
-        sphere = shorten.shortened_sphere(source)
-        if sphere is not None:
-            import numpy as np
-
-            decoded = np.frombuffer(shorten.decode(source, sphere, path), "<i2").reshape(-1, sphere.num_channels)
-            size = len(decoded), sphere.num_channels
-            info = AudioInfo(NOT_PASSABLE, "PCM_16", sphere.sampling_rate, *size, data_offset=None)
-            return RecordingFile(path, check_claims(info, source.size, path), decoded)
-    info = probe(path)
-    return RecordingFile(path, info, None if info.is_passable else read_segment(path, info))
-
-
+CONVERSATIONS_PER_UNIT = 4
 _SURVEYED_PER_TASK = 128
 """Number of conversations that a worker process surveys per task."""
+_ROUNDING = 1e-6
+"""The seconds by which a sum of floats such as 3.3 + 6.7 may fall short of 10 by rounding."""
+_VOCABULARY, _LINES = "vocab.txt", "parts/{}.json"
+_SLICES = "slices"
+"""The key for the number of slices in the counts of a unit."""
 
 
-@dataclass(frozen=True, slots=True)
-class Surveyed:
-    """The facts about a conversation that planning needs.
+class Surveyed(NamedTuple):
+    """What planning needs of a conversation.
 
     Attributes:
         conversation: the conversation.
         num_lines: the number of records, which are lines of the transcript.
         seconds: seconds of speech according to the transcript.
-        transcript: the file of the transcript, with its digest and its state (to detect changes).
-        undecodable: the `sample_coding` in the header of a recording that this machine cannot decode; None if the
-            machine can decode the recording, or if the recording cannot be opened.
+        transcript: the file of the transcript.
+        undecodable: the `sample_coding` of a recording that this machine cannot decode; None if it can.
     """
 
     conversation: Conversation
@@ -119,59 +68,7 @@ class Surveyed:
     undecodable: str | None
 
 
-def survey(corpus: SlicedCorpus, conversations: Sequence[Conversation], num_workers: int) -> list[Surveyed]:
-    """Read all transcripts, and check that there is a decoder for recordings that are compressed with shorten.
-
-    Returns:
-        The facts about each conversation, in the order of `conversations`.
-
-    Raises:
-        UsageError: recordings are compressed with shorten, and this machine has no decoder.
-    """
-    chunks = [conversations[at : at + _SURVEYED_PER_TASK] for at in range(0, len(conversations), _SURVEYED_PER_TASK)]
-    surveyed = [one for chunk in map_in_order(partial(_survey_some, corpus), chunks, num_workers) for one in chunk]
-    codings = [(one.undecodable, one.conversation.audio) for one in surveyed if one.undecodable is not None]
-    if codings:
-        coding, path = codings[0]
-        raise UsageError(
-            f"{len(codings):,} recordings are compressed with shorten ({coding}; the first is {path}), which nothing "
-            f"on this machine decodes: {shorten.how_to_decode(coding)}"
-        )
-    return surveyed
-
-
-def _survey_some(corpus: SlicedCorpus, conversations: Sequence[Conversation]) -> list[Surveyed]:
-    return [_survey_one(corpus, conversation) for conversation in conversations]
-
-
-def _survey_one(corpus: SlicedCorpus, conversation: Conversation) -> Surveyed:
-    transcript = input_file(conversation.transcript)
-    num_lines, seconds = 0, 0.0
-    for _, line in corpus.lines(conversation):
-        num_lines += 1
-        words = line.split(maxsplit=max(corpus.times) + 1)
-        with contextlib.suppress(RecordRejected, IndexError):
-            start, end = parse_span(*(decode_line(words[at]) for at in corpus.times))
-            seconds += end - start
-    audio, sphere, undecodable = conversation.audio, None, None
-    # If the audio cannot be opened, the lines of the conversation are rejected later.
-    with contextlib.suppress(RecordRejected), open_source(audio, audio) as source:
-        sphere = shorten.shortened_sphere(source)
-    if sphere is not None and shorten.decoder(sphere.coding) is None:
-        undecodable = sphere.coding
-    return Surveyed(conversation, num_lines, seconds, transcript, undecodable)
-
-
-CONVERSATIONS_PER_UNIT = 4
-_ROUNDING = 1e-6
-"""The seconds by which a sum of floats such as 3.3 + 6.7 may fall short of 10 by rounding."""
-_VOCABULARY, _LINES = "vocab.txt", "parts/{}.json"
-SLICES = "slices"
-"""The key for the number of slices in the counts of a unit."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Piece:
+class _Piece(NamedTuple):
     """A usable utterance, its position in the recording in samples, and its line of the transcript."""
 
     utterance: TranscriptLine
@@ -182,45 +79,36 @@ class _Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk(Unit):
-    """A unit of work: a few conversations whose slices go into one manifest."""
+class _Conversations(Unit):
+    """A unit of work: a few conversations whose slices go into the manifest of `part`."""
 
+    part: str
     surveyed: Sequence[Surveyed]
 
-    @property
-    def part(self) -> str:
-        """The part of the corpus that the conversations belong to, such as `train`."""
-        return self.surveyed[0].conversation.part
 
-
-SlicingPlan = Plan[Chunk, None]
+SlicingPlan = Plan[_Conversations, None]
 
 
 def slice_corpus(corpus: SlicedCorpus, folder: PathText, min_duration: float) -> Report:
     """Cut the conversations of a corpus into slices in `folder`, as the current call asks for.
 
     A record is a line of a transcript; several records make one line of a manifest. A unit is a few conversations that
-    go into one manifest.
-
-    Args:
-        corpus: finds and reads the conversations.
-        folder: the folder of the slices and manifests.
-        min_duration: minimum seconds of speech per slice; 0 makes each utterance a slice.
+    go into one manifest. A slice has at least `min_duration` seconds of speech; 0 makes each utterance a slice.
     """
     if min_duration == float("inf"):  # every record would be a reject
         raise UsageError(f"{option('--min-slice-duration')} takes seconds, not inf")
     manifests = {part: f"manifest_{part}.json" for part in corpus.folders}
     output = Output(folder, *manifests.values(), *([_VOCABULARY] if corpus.has_vocabulary else []))
-    if output.engine.retry_rejects and has_new_transcripts(corpus, output.workspace):
+    if output.engine.retry_rejects and _has_new_transcripts(corpus, output.workspace):
         output.engine = replace(output.engine, overwrite=True)  # the parts have other conversations now
 
     def plan(workspace: Workspace) -> SlicingPlan:
         return _plan(corpus, output.engine.num_workers)
 
-    def write(_: None, unit: Chunk, writer: UnitWriter) -> None:
+    def write(_: None, unit: _Conversations, writer: UnitWriter) -> None:
         manifest = writer.open_part(_LINES.format(unit.id))
         for surveyed in unit.surveyed:
-            for record in _Slicer(corpus, surveyed, writer, min_duration).records():
+            for record in _slices(corpus, surveyed, writer, min_duration):
                 manifest.write(msgspec.json.encode(record) + b"\n")
             writer.advance(surveyed.num_lines, surveyed.seconds)
 
@@ -230,10 +118,10 @@ def slice_corpus(corpus: SlicedCorpus, folder: PathText, min_duration: float) ->
         if corpus.has_vocabulary:
             writer.add(_VOCABULARY, _vocabulary(writer.part(_LINES.format(unit.id)) for unit in made.units))
         paths = {f"manifest_{part}": output.path / manifest for part, manifest in manifests.items()}
-        return {SLICES: int(totals(markers)[SLICES]), **paths}
+        return {_SLICES: int(totals(markers)[_SLICES]), **paths}
 
     def recordings(made: AnyPlan) -> list[str]:
-        return [one.conversation.audio for unit in made.units for one in unit.surveyed]
+        return [surveyed.conversation.audio for unit in made.units for surveyed in unit.surveyed]
 
     # Earlier versions wrote the names of settings without `--`. Several corpora may have the same destination.
     settings = {name.removeprefix("--"): value for name, value in settings_of(current_call().options).items()}
@@ -241,7 +129,6 @@ def slice_corpus(corpus: SlicedCorpus, folder: PathText, min_duration: float) ->
 
 
 def _plan(corpus: SlicedCorpus, num_workers: int) -> SlicingPlan:
-    """Read all transcripts with `survey`, which counts their lines and seconds of speech."""
     files = corpus.find()
     surveyed = survey(corpus, files.conversations, num_workers)
 
@@ -250,94 +137,63 @@ def _plan(corpus: SlicedCorpus, num_workers: int) -> SlicingPlan:
             original = msgspec.json.encode({"audio_filepath": path})
             yield reject_line(original, RecordRejected(reason, detail), Origin(path, 1))
 
-    units = list(_chunks(surveyed))
+    units = list(_units(surveyed))
     return Plan(
         units,
         sum(unit.num_records for unit in units) + len(files.unused),
         None,
-        [*map(input_file, files.tables), *{one.transcript.path: one.transcript for one in surveyed}.values()],
+        [*map(input_file, files.tables), *{each.transcript.path: each.transcript for each in surveyed}.values()],
         dict(Counter(file.reason.value for file in files.unused)),
         notes=list(files.notes),
         reject_lines=reject_lines,
     )
 
 
-def _vocabulary(parts: Iterable[Path]) -> bytes:
-    """The characters of all texts, one a line, sorted."""
-    decoder = msgspec.json.Decoder(dict[str, Any])
-    characters: set[str] = set()
-    for part in parts:
-        for line in part.read_bytes().splitlines():
-            characters.update(decoder.decode(line)["text"])
-    return "".join(f"{character}\n" for character in sorted(characters)).encode()
+def survey(corpus: SlicedCorpus, conversations: Sequence[Conversation], num_workers: int) -> list[Surveyed]:
+    """Read all transcripts, and check that there is a decoder for recordings that are compressed with shorten.
+
+    Raises:
+        UsageError: recordings are compressed with shorten, and this machine has no decoder.
+    """
+    starts = range(0, len(conversations), _SURVEYED_PER_TASK)
+    tasks = [conversations[start : start + _SURVEYED_PER_TASK] for start in starts]
+    surveyed = [each for results in map_in_order(partial(_surveyed, corpus), tasks, num_workers) for each in results]
+    undecodable = [(each.undecodable, each.conversation.audio) for each in surveyed if each.undecodable is not None]
+    if undecodable:
+        coding, path = undecodable[0]
+        raise UsageError(
+            f"{len(undecodable):,} recordings are compressed with shorten ({coding}; the first is {path}), which "
+            f"nothing on this machine decodes: {shorten.how_to_decode(coding)}"
+        )
+    return surveyed
 
 
-class _Slicer:
-    """Cuts the slices of a conversation, and rejects its other lines."""
+def _surveyed(corpus: SlicedCorpus, conversations: Sequence[Conversation]) -> list[Surveyed]:
+    surveyed = []
+    for conversation in conversations:
+        transcript, audio = input_file(conversation.transcript), conversation.audio
+        num_lines, seconds, sphere = 0, 0.0, None
+        for _, line in corpus.lines(conversation):
+            num_lines += 1
+            words = line.split(maxsplit=max(corpus.times) + 1)
+            with contextlib.suppress(RecordRejected, IndexError):
+                start, end = parse_span(*(decode_line(words[column]) for column in corpus.times))
+                seconds += end - start
+        # If the audio cannot be opened, the lines of the conversation are rejected later.
+        with contextlib.suppress(RecordRejected), open_source(audio, audio) as source:
+            sphere = shorten.shortened_sphere(source)
+        undecodable = sphere.coding if sphere is not None and shorten.decoder(sphere.coding) is None else None
+        surveyed.append(Surveyed(conversation, num_lines, seconds, transcript, undecodable))
+    return surveyed
 
-    def __init__(self, corpus: SlicedCorpus, surveyed: Surveyed, writer: UnitWriter, min_duration: float) -> None:
-        """Read the transcript, which must be as it was when the run was planned."""
-        self._corpus, self._writer, self._min_duration = corpus, writer, min_duration
-        self._conversation, transcript = surveyed.conversation, surveyed.transcript
-        self._lines = [(line, Origin(transcript.path, number)) for number, line in corpus.lines(self._conversation)]
-        if transcript.state is not None:
-            check_unchanged(transcript.path, transcript.state, same_content=transcript.has_same_content)
 
-    def records(self) -> Iterator[dict[str, Any]]:
-        """Write the slices, and yield their manifest records, sorted by label, then time."""
-        try:
-            recording = open_recording(self._conversation.audio)
-        except RecordRejected as rejected:
-            for line, origin in self._lines:
-                self._writer.reject(line, rejected, origin)
-            return
-        folder, rate = self._corpus.folders[self._conversation.part], recording.info.sampling_rate
-        for label, pieces in sorted(self._pieces(recording).items()):
-            count = 0
-            for group, seconds in _groups(pieces, rate, self._min_duration):
-                try:
-                    if seconds < self._min_duration - _ROUNDING:
-                        detail = f"the last {len(group)} utterances of {label} have {seconds:.2f} s together"
-                        raise RecordRejected(RejectReason.BELOW_MIN_DURATION, detail)
-                    audio, num_samples = _join(recording, group)
-                except RecordRejected as rejected:
-                    for piece in group:
-                        self._writer.reject(piece.line, rejected, piece.origin)
-                    continue
-                count += 1
-                name = f"{folder}/{label}_{count:03d}.wav"
-                self._writer.add(name, audio)
-                self._writer.count(len(group), num_samples / rate)
-                self._writer.extra[SLICES] += 1
-                yield {
-                    "audio_filepath": name,
-                    "duration": num_samples / rate,
-                    "text": " ".join(piece.utterance.text for piece in group),
-                    "speaker": group[0].utterance.speaker,
-                }
-
-    def _pieces(self, recording: RecordingFile) -> dict[str, list[_Piece]]:
-        """The usable utterances by label, sorted by time; other lines become rejects."""
-        pieces: dict[str, list[_Piece]] = defaultdict(list)
-        info = recording.info
-        for line, origin in self._lines:
-            try:
-                utterance = self._corpus.utterance(self._conversation, decode_line(line))
-                if not utterance.text:
-                    raise RecordRejected(RejectReason.EMPTY_TEXT, "the text has no words left")
-                if utterance.channel >= info.num_channels:
-                    detail = (
-                        f"channel {utterance.channel} (from 0) is asked for, {recording.path} has {info.num_channels}"
-                    )
-                    raise RecordRejected(RejectReason.BAD_FIELD, detail)
-                start, num_samples = segment_samples(info, utterance.start, utterance.end - utterance.start)
-            except RecordRejected as rejected:
-                self._writer.reject(line, rejected, origin)
-            else:
-                pieces[utterance.label].append(_Piece(utterance, start, num_samples, line, origin))
-        for label in pieces:
-            pieces[label].sort(key=lambda piece: piece.start)
-        return pieces
+def _units(surveyed: Sequence[Surveyed]) -> Iterator[_Conversations]:
+    for part, members in groupby(surveyed, key=lambda each: each.conversation.part):
+        of_part = list(members)
+        for number, start in enumerate(range(0, len(of_part), CONVERSATIONS_PER_UNIT)):
+            chunk = of_part[start : start + CONVERSATIONS_PER_UNIT]
+            seconds, num_lines = sum(each.seconds for each in chunk), sum(each.num_lines for each in chunk)
+            yield _Conversations(f"{part}_{number:06d}", seconds, num_lines, part, chunk)
 
 
 class _Reject(msgspec.Struct):
@@ -345,7 +201,7 @@ class _Reject(msgspec.Struct):
     audio_filepath: str | None = None
 
 
-def has_new_transcripts(corpus: SlicedCorpus, workspace: Workspace) -> bool:
+def _has_new_transcripts(corpus: SlicedCorpus, workspace: Workspace) -> bool:
     """Whether a recording that no transcript named in the finished run of `workspace` has a transcript now."""
     if not workspace.rejects_file.exists():
         return False
@@ -354,16 +210,86 @@ def has_new_transcripts(corpus: SlicedCorpus, workspace: Workspace) -> bool:
         rejects = list(map(decoder.decode, lines))
     missing = RejectReason.MISSING_TRANSCRIPT.value
     unlisted = {reject.audio_filepath for reject in rejects if reject.reject_reason == missing}
-    return bool(unlisted) and any(one.audio in unlisted for one in corpus.find().conversations)
+    return bool(unlisted) and any(each.audio in unlisted for each in corpus.find().conversations)
 
 
-def _chunks(surveyed: Sequence[Surveyed]) -> Iterator[Chunk]:
-    for part, members in groupby(surveyed, key=lambda one: one.conversation.part):
-        conversations = list(members)
-        for number, first in enumerate(range(0, len(conversations), CONVERSATIONS_PER_UNIT)):
-            chunk = conversations[first : first + CONVERSATIONS_PER_UNIT]
-            seconds, num_lines = sum(one.seconds for one in chunk), sum(one.num_lines for one in chunk)
-            yield Chunk(f"{part}_{number:06d}", seconds, num_lines, chunk)
+def _vocabulary(parts: Iterable[Path]) -> bytes:
+    """The characters of all texts, one a line, sorted."""
+    lines = (line for part in parts for line in part.read_bytes().splitlines())
+    characters = sorted({character for line in lines for character in msgspec.json.decode(line)["text"]})
+    return "".join(f"{character}\n" for character in characters).encode()
+
+
+def _slices(
+    corpus: SlicedCorpus, surveyed: Surveyed, writer: UnitWriter, min_duration: float
+) -> Iterator[dict[str, Any]]:
+    """Write the slices of a conversation, and yield their manifest records, sorted by label, then time.
+
+    The transcript must be as it was when the run was planned. Lines that are in no slice become rejects.
+    """
+    conversation, _, _, transcript, _ = surveyed
+    lines = [(line, Origin(transcript.path, number)) for number, line in corpus.lines(conversation)]
+    if transcript.state is not None:
+        check_unchanged(transcript.path, transcript.state, same_content=transcript.has_same_content)
+    try:
+        recording = _Recording(conversation.audio)
+    except RecordRejected as rejected:
+        for line, origin in lines:
+            writer.reject(line, rejected, origin)
+        return
+    rate = recording.info.sampling_rate
+    for label, pieces in sorted(_pieces(corpus, conversation, recording.info, lines, writer).items()):
+        count = 0
+        for group, seconds in _groups(pieces, rate, min_duration):
+            try:
+                if seconds < min_duration - _ROUNDING:
+                    detail = f"the last {len(group)} utterances of {label} have {seconds:.2f} s together"
+                    raise RecordRejected(RejectReason.BELOW_MIN_DURATION, detail)
+                samples = np.concatenate([recording.samples_of(piece) for piece in group])
+                audio = encode(samples, rate, "wav")
+            except RecordRejected as rejected:
+                for piece in group:
+                    writer.reject(piece.line, rejected, piece.origin)
+                continue
+            count += 1
+            name = f"{corpus.folders[conversation.part]}/{label}_{count:03d}.wav"
+            writer.add(name, audio)
+            writer.count(len(group), len(samples) / rate)
+            writer.extra[_SLICES] += 1
+            yield {
+                "audio_filepath": name,
+                "duration": len(samples) / rate,
+                "text": " ".join(piece.utterance.text for piece in group),
+                "speaker": group[0].utterance.speaker,
+            }
+
+
+def _pieces(
+    corpus: SlicedCorpus,
+    conversation: Conversation,
+    info: AudioInfo,
+    lines: Iterable[tuple[bytes, Origin]],
+    writer: UnitWriter,
+) -> dict[str, list[_Piece]]:
+    """The usable utterances by label, sorted by time; other lines become rejects."""
+    pieces: dict[str, list[_Piece]] = defaultdict(list)
+    for line, origin in lines:
+        try:
+            utterance = corpus.utterance(conversation, decode_line(line))
+            channel = utterance.channel
+            if not utterance.text:
+                raise RecordRejected(RejectReason.EMPTY_TEXT, "the text has no words left")
+            if channel >= info.num_channels:
+                detail = f"channel {channel} (from 0) is asked for, {conversation.audio} has {info.num_channels}"
+                raise RecordRejected(RejectReason.BAD_FIELD, detail)
+            start, num_samples = segment_samples(info, utterance.start, utterance.end - utterance.start)
+        except RecordRejected as rejected:
+            writer.reject(line, rejected, origin)
+        else:
+            pieces[utterance.label].append(_Piece(utterance, start, num_samples, line, origin))
+    for of_label in pieces.values():
+        of_label.sort(key=lambda piece: piece.start)
+    return pieces
 
 
 def _groups(pieces: Sequence[_Piece], rate: int, min_seconds: float) -> Iterator[tuple[list[_Piece], float]]:
@@ -383,11 +309,38 @@ def _groups(pieces: Sequence[_Piece], rate: int, min_seconds: float) -> Iterator
         yield group, seconds
 
 
-def _join(recording: RecordingFile, pieces: Sequence[_Piece]) -> tuple[bytes, int]:
-    """Join pieces; returns the content of a WAV file (16 bits, one channel), and its number of samples."""
-    import numpy as np
+class _Recording:
+    """A recording on disk, of which only the samples of pieces are read.
 
-    samples = np.concatenate(
-        [recording.read(piece.start, piece.num_samples, piece.utterance.channel) for piece in pieces]
-    )
-    return encode(samples, recording.info.sampling_rate, "wav"), len(samples)
+    A file that cannot be read in part, such as one compressed with shorten, is decoded at once: 19 MB for ten minutes
+    of a telephone call.
+
+    Raises:
+        RecordRejected: MISSING_AUDIO if the file does not exist, UNREADABLE_AUDIO if it cannot be read or is truncated.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._decoded: NDArray[Any] | None = None  # of shape (num_samples, num_channels)
+        take_in_hand(path)
+        with open_source(path, path) as source:
+            sphere = shorten.shortened_sphere(source)
+            if sphere is not None:
+                self._decoded = np.frombuffer(shorten.decode(source, sphere, path), "<i2")
+                self._decoded = self._decoded.reshape(-1, sphere.num_channels)
+                length, num_channels = self._decoded.shape
+                info = AudioInfo(NOT_PASSABLE, "PCM_16", sphere.sampling_rate, length, num_channels, None)
+                self.info = check_claims(info, source.size, path)
+                return
+        self.info = probe(path)
+        if not self.info.is_passable:
+            self._decoded = read_segment(path, self.info)
+
+    def samples_of(self, piece: _Piece) -> NDArray[Any]:
+        """The samples of a piece, of shape (num_samples,)."""
+        start, length, channel = piece.start, piece.num_samples, piece.utterance.channel
+        take_in_hand(self._path, start, length, channel)
+        if self._decoded is not None:
+            return self._decoded[start : start + length, channel]
+        samples: NDArray[Any] = read_segment(self._path, self.info, start, length)[:, channel]
+        return samples

@@ -6,18 +6,14 @@ The published archive holds one archive per speaker.
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from typing_extensions import Unpack
 
-from prepcli.commands.download.arguments import DataRoot, FetchArguments
+from prepcli.commands.download.arguments import DataRoot, FetchArguments, corpus
 from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of, of_openslr, speaker_name
 from prepcli.commands.download.recordings import files_in
 from prepcli.errors import RejectReason
-from prepcli.interface.command import command
-
-if TYPE_CHECKING:
-    from prepcli.commands.download.report import DownloadReport
 
 PARTS = ("train", "dev", "test")
 _TREE = "data_aishell"
@@ -25,8 +21,8 @@ _TRANSCRIPT = f"{_TREE}/transcript/aishell_transcript_v0.8.txt"
 _VOCABULARY = f"{_TREE}/vocab.txt"
 
 
-@command("download aishell")
-def download_aishell(data_root: DataRoot, **more: Unpack[FetchArguments]) -> "DownloadReport":
+@corpus("aishell")
+def download_aishell(data_root: DataRoot, **more: Unpack[FetchArguments]) -> CorpusPart:
     """Fetch AISHELL-1 and make NeMo manifests of it.
 
     Writes D/data_aishell/train.json, dev.json and test.json, and vocab.txt with the characters of all texts, the most
@@ -36,21 +32,13 @@ def download_aishell(data_root: DataRoot, **more: Unpack[FetchArguments]) -> "Do
 
     Example: prepcli download aishell --data-root data/
 
-    Returns:
-        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
-
-    Raises:
-        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
-
     Examples:
         >>> import prepcli
         >>> report = prepcli.download_aishell("data")
         >>> report.outputs["train"]
         '/.../data/data_aishell/train.json'
     """
-    from prepcli.commands.download.job import make_manifests
-
-    part = CorpusPart(
+    return CorpusPart(
         corpus="aishell",
         name="aishell",
         archive=of_openslr(
@@ -67,7 +55,6 @@ def download_aishell(data_root: DataRoot, **more: Unpack[FetchArguments]) -> "Do
         derive=_derive,
         derived=(_VOCABULARY,),
     )
-    return make_manifests([part])
 
 
 def _read(root: Path) -> Iterator[Utterance]:

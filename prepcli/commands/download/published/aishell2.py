@@ -4,22 +4,18 @@ import os
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from typing_extensions import Unpack
 
-from prepcli.commands.download.arguments import DataRoot
+from prepcli.commands.download.arguments import DataRoot, corpus
 from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of, speaker_name
 from prepcli.commands.download.published.aishell import PARTS, repeated, vocabulary
 from prepcli.commands.download.recordings import files_in
 from prepcli.commands.download.tables import column_problem
 from prepcli.engine.run.options import JobArguments
 from prepcli.errors import RejectReason, UsageError
-from prepcli.interface.command import command
 from prepcli.interface.options import Option, PathText
-
-if TYPE_CHECKING:
-    from prepcli.commands.download.report import DownloadReport
 
 # The folders with trans.txt: as published (with or without the archive's folder), or as NeMo's script expects it.
 _FOLDERS = {
@@ -29,7 +25,7 @@ _FOLDERS = {
 }
 
 
-@command("download aishell2")
+@corpus("aishell2")
 def download_aishell2(
     audio_folder: Annotated[
         PathText,
@@ -41,7 +37,7 @@ def download_aishell2(
     ],
     data_root: DataRoot,
     **more: Unpack[JobArguments],
-) -> "DownloadReport":
+) -> CorpusPart:
     """Make NeMo manifests of a copy of AISHELL-2.
 
     Writes D/train.json, dev.json and test.json (those that the copy has), and D/vocab.txt with the characters of the
@@ -49,20 +45,12 @@ def download_aishell2(
 
     Example: prepcli download aishell2 --audio-folder AISHELL-2/ --data-root data/
 
-    Returns:
-        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
-
-    Raises:
-        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
-
     Examples:
         >>> import prepcli
         >>> report = prepcli.download_aishell2("AISHELL-2", "data")
         >>> report.outputs["train"]
         '/.../data/train.json'
     """
-    from prepcli.commands.download.job import make_manifests
-
     copy = Path(audio_folder)
     found = {
         part: folder
@@ -75,7 +63,7 @@ def download_aishell2(
             f"{copy} holds no part of AISHELL-2: looked for iOS/data/trans.txt, iOS/dev/trans.txt, "
             "transcript/train/trans.txt, …"
         )
-    part = CorpusPart(
+    return CorpusPart(
         corpus="aishell2",
         name="aishell2",
         archive=None,
@@ -87,7 +75,6 @@ def download_aishell2(
         derive=_derive,
         derived=("vocab.txt",),
     )
-    return make_manifests([part])
 
 
 def _read(audio_folder: Path, folders: dict[str, str]) -> Iterator[Utterance]:

@@ -3,17 +3,12 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from typing_extensions import Unpack
 
-from prepcli.commands.download.arguments import DataRoot, FetchArguments
+from prepcli.commands.download.arguments import DataRoot, FetchArguments, corpus
 from prepcli.commands.download.data_set import Archive, CorpusPart, Utterance, lines_of, speaker_name
 from prepcli.errors import RejectReason
-from prepcli.interface.command import command
-
-if TYPE_CHECKING:
-    from prepcli.commands.download.report import DownloadReport
 
 # NVIDIA's copy, which NeMo's tutorials use. The original at CMU is served by plain HTTP only, and neither has a
 # checksum, so a download from CMU cannot be verified. Users who want it can pass its address as `--base-url`.
@@ -24,8 +19,8 @@ _LINE = re.compile(r"^(.*?)\(([^()\s]+)\)$")
 _MARKS = re.compile(r"</?s>", re.IGNORECASE)
 
 
-@command("download an4")
-def download_an4(data_root: DataRoot, **more: Unpack[FetchArguments]) -> "DownloadReport":
+@corpus("an4")
+def download_an4(data_root: DataRoot, **more: Unpack[FetchArguments]) -> CorpusPart:
     """Fetch AN4 (CMU's census database) and make NeMo manifests of it.
 
     Writes D/an4/train_manifest.json, D/an4/test_manifest.json and a .wav next to each .sph. There is no published
@@ -35,21 +30,13 @@ def download_an4(data_root: DataRoot, **more: Unpack[FetchArguments]) -> "Downlo
 
     Example: prepcli download an4 --data-root data/
 
-    Returns:
-        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
-
-    Raises:
-        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
-
     Examples:
         >>> import prepcli
         >>> report = prepcli.download_an4("data")
         >>> report.outputs["train_manifest"]
         '/.../data/an4/train_manifest.json'
     """
-    from prepcli.commands.download.job import make_manifests
-
-    part = CorpusPart(
+    return CorpusPart(
         corpus="an4",
         name="an4",
         archive=Archive("an4_sphere.tar.gz", URLS),
@@ -59,7 +46,6 @@ def download_an4(data_root: DataRoot, **more: Unpack[FetchArguments]) -> "Downlo
         recordings=tuple(f"an4/wav/{folder}/**/*.sph" for folder in _PARTS.values()),
         converted=tuple(f"an4/wav/{folder}/**/*.wav" for folder in _PARTS.values()),
     )
-    return make_manifests([part])
 
 
 def _manifest(part: str) -> str:

@@ -4,19 +4,15 @@ import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from typing_extensions import Unpack
 
-from prepcli.commands.download.arguments import DataRoot, FetchArguments
+from prepcli.commands.download.arguments import DataRoot, FetchArguments, corpus
 from prepcli.commands.download.data_set import Archive, CorpusPart, Utterance, choose, speaker_name
 from prepcli.commands.download.tables import TableRow, rows_of
 from prepcli.errors import UsageError, option
-from prepcli.interface.command import command
 from prepcli.interface.options import Option
-
-if TYPE_CHECKING:
-    from prepcli.commands.download.report import DownloadReport
 
 _SETS = ("train", "dev", "test", "validated", "invalidated", "other")
 # Bytes and SHA-256 of a language's archive: common-voice/cv-dataset, datasets/scripted-speech/cv-corpus-<release>.json.
@@ -30,7 +26,7 @@ _ABOUT = ("age", "gender", "accents", "variant")
 _VOTES = ("up_votes", "down_votes")
 
 
-@command("download common-voice")
+@corpus("common-voice")
 def download_common_voice(
     data_root: DataRoot,
     language: Annotated[str, Option("Code of the language as in the name of the archive, such as en or zh-CN.")],
@@ -42,7 +38,7 @@ def download_common_voice(
         str, Option("train, dev, test, validated, invalidated, other, separated by commas; or ALL of these.")
     ] = "train,dev,test",
     **more: Unpack[FetchArguments],
-) -> "DownloadReport":
+) -> CorpusPart:
     """Make NeMo manifests of your copy of a language of Common Voice, which Mozilla hands out after a login.
 
     Give the archive as you got it (--archive) or the folder with its content (--extracted). Writes
@@ -55,27 +51,19 @@ def download_common_voice(
 
     Example: prepcli download common-voice --data-root data/ --language en --archive cv-corpus-25.0-2026-03-09-en.tar.gz
 
-    Returns:
-        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
-
-    Raises:
-        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
-
     Examples:
         >>> import prepcli
         >>> report = prepcli.download_common_voice("data", "en")
         >>> report.outputs["train"]
         '/.../data/cv-corpus-25.0-2026-03-09/en/train.json'
     """
-    from prepcli.commands.download.job import make_manifests
-
     for value, name in ((language, "--language"), (release, "--release")):
         if not re.fullmatch(r"[\w.-]+", value):
             raise UsageError(f"{option(name, value)} is not a part of an archive's name")
     chosen = choose("Common Voice", data_sets, _SETS, {"ALL": _SETS})
     archive = f"cv-corpus-{release}-{language}.tar.gz"
     tree = f"cv-corpus-{release}/{language}"
-    part = CorpusPart(
+    return CorpusPart(
         corpus="common-voice",
         name=f"{release}-{language}",
         archive=Archive(archive, (), *_PUBLISHED.get(archive, ())),
@@ -86,7 +74,6 @@ def download_common_voice(
         named=partial(_named, tree=tree, names=chosen),
         settings={"data_sets": chosen},
     )
-    return make_manifests([part])
 
 
 def _read(root: Path, tree: str, language: str, names: list[str]) -> Iterator[Utterance]:

@@ -4,25 +4,21 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from typing_extensions import Unpack
 
-from prepcli.commands.download.arguments import DataRoot, FetchArguments
+from prepcli.commands.download.arguments import DataRoot, FetchArguments, corpus
 from prepcli.commands.download.data_set import CorpusPart, Utterance, lines_of, of_openslr, speaker_name
 from prepcli.errors import RejectReason
-from prepcli.interface.command import command
-
-if TYPE_CHECKING:
-    from prepcli.commands.download.report import DownloadReport
 
 _TREE = "hi_fi_tts_v0"
 _QUALITIES, _PARTS = ("clean", "other"), ("train", "dev", "test")
 _MANIFEST = re.compile(r"(\d+)_manifest_(clean|other)_(train|dev|test)\.json")
 
 
-@command("download hifitts")
-def download_hifitts(data_root: DataRoot, **more: Unpack[FetchArguments]) -> "DownloadReport":
+@corpus("hifitts")
+def download_hifitts(data_root: DataRoot, **more: Unpack[FetchArguments]) -> CorpusPart:
     """Fetch Hi-Fi TTS and make NeMo manifests of it.
 
     Writes D/hi_fi_tts_v0/audio/{clean,other}_{train,dev,test}.json with audio_filepath, duration, text, speaker (reader
@@ -36,21 +32,13 @@ def download_hifitts(data_root: DataRoot, **more: Unpack[FetchArguments]) -> "Do
 
     Example: prepcli download hifitts --data-root data/
 
-    Returns:
-        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
-
-    Raises:
-        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
-
     Examples:
         >>> import prepcli
         >>> report = prepcli.download_hifitts("data")
         >>> report.outputs["clean_train"]
         '/.../data/hi_fi_tts_v0/audio/clean_train.json'
     """
-    from prepcli.commands.download.job import make_manifests
-
-    part = CorpusPart(
+    return CorpusPart(
         corpus="hifitts",
         name="hifitts",
         archive=of_openslr(109, "hi_fi_tts_v0.tar.gz"),
@@ -59,7 +47,6 @@ def download_hifitts(data_root: DataRoot, **more: Unpack[FetchArguments]) -> "Do
         read=_read,
         recordings=(f"{_TREE}/audio/**/*.flac",),
     )
-    return make_manifests([part])
 
 
 def _manifest(quality: str, part: str) -> str:

@@ -3,17 +3,13 @@
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from typing_extensions import Unpack
 
-from prepcli.commands.download.arguments import DataRoot, FetchArguments
+from prepcli.commands.download.arguments import DataRoot, FetchArguments, corpus
 from prepcli.commands.download.data_set import CorpusPart, Utterance, choose, lines_of, of_openslr, speaker_name
-from prepcli.interface.command import command
 from prepcli.interface.options import Option
-
-if TYPE_CHECKING:
-    from prepcli.commands.download.report import DownloadReport
 
 # Name of the archive without .tar.gz -> OpenSLR's resource, bytes, checksum.
 # Bytes: the archives' sizes in Kaldi's egs/librispeech and egs/mini_librispeech, local/download_and_untar.sh.
@@ -33,7 +29,7 @@ _NAMES = tuple(name.replace("-", "_") for name in _ARCHIVES)
 _GROUPS = {"ALL": _NAMES[:7], "mini": _NAMES[7:]}
 
 
-@command("download librispeech")
+@corpus("librispeech")
 def download_librispeech(
     data_root: DataRoot,
     *,
@@ -48,7 +44,7 @@ def download_librispeech(
         Literal["wav", "flac"], Option("wav: convert the published FLAC; flac: use it unchanged.")
     ] = "wav",
     **more: Unpack[FetchArguments],
-) -> "DownloadReport":
+) -> list[CorpusPart]:
     """Fetch LibriSpeech or Mini LibriSpeech and make NeMo manifests of it.
 
     Writes D/LibriSpeech/<set>-processed/*.wav and D/<data_set>.json with audio_filepath, duration, lower-case text,
@@ -58,22 +54,14 @@ def download_librispeech(
 
     Example: prepcli download librispeech --data-root data/ --data-sets dev_clean,train_clean_100
 
-    Returns:
-        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
-
-    Raises:
-        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
-
     Examples:
         >>> import prepcli
         >>> report = prepcli.download_librispeech("data", data_sets="mini")
         >>> report.outputs["dev_clean_2"]
         '/.../data/dev_clean_2.json'
     """
-    from prepcli.commands.download.job import make_manifests
-
     names = choose("LibriSpeech", data_sets, _NAMES, _GROUPS)
-    return make_manifests([_data_set(name, audio_format) for name in names])
+    return [_data_set(name, audio_format) for name in names]
 
 
 def _data_set(name: str, audio_format: str) -> CorpusPart:

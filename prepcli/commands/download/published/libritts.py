@@ -5,18 +5,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from typing_extensions import Unpack
 
-from prepcli.commands.download.arguments import DataRoot, FetchArguments
+from prepcli.commands.download.arguments import DataRoot, FetchArguments, corpus
 from prepcli.commands.download.data_set import CorpusPart, Utterance, choose, lines_of, of_openslr, speaker_name
 from prepcli.commands.download.tables import genders_of, rows_of
-from prepcli.interface.command import command
 from prepcli.interface.options import Option
-
-if TYPE_CHECKING:
-    from prepcli.commands.download.report import DownloadReport
 
 
 @dataclass(frozen=True)
@@ -55,13 +51,13 @@ _LibrittsSets = Annotated[
 ]
 
 
-@command("download libritts")
+@corpus("libritts")
 def download_libritts(
     data_root: DataRoot,
     *,
     data_sets: _LibrittsSets = "dev_clean",
     **more: Unpack[FetchArguments],
-) -> "DownloadReport":
+) -> list[CorpusPart]:
     """Fetch LibriTTS and make NeMo manifests of it.
 
     Writes D/LibriTTS/<data_set>.json with audio_filepath, duration, text (as printed), normalized_text, speaker, gender
@@ -72,30 +68,22 @@ def download_libritts(
 
     Example: prepcli download libritts --data-root data/ --data-sets dev_clean,train_clean_100
 
-    Returns:
-        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
-
-    Raises:
-        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
-
     Examples:
         >>> import prepcli
         >>> report = prepcli.download_libritts("data", data_sets="dev_clean")
         >>> report.outputs["dev_clean"]
         '/.../data/LibriTTS/dev_clean.json'
     """
-    from prepcli.commands.download.job import make_manifests
-
-    return make_manifests(_data_sets(data_sets, _LIBRITTS))
+    return _data_sets(data_sets, _LIBRITTS)
 
 
-@command("download libritts-r")
+@corpus("libritts-r")
 def download_libritts_r(
     data_root: DataRoot,
     *,
     data_sets: _LibrittsSets = "dev_clean",
     **more: Unpack[FetchArguments],
-) -> "DownloadReport":
+) -> list[CorpusPart]:
     """Fetch LibriTTS-R, LibriTTS with restored sound, and make NeMo manifests of it.
 
     Writes D/LibriTTS_R/<data_set>.json, with the fields that download libritts writes. The publisher gives no checksum
@@ -105,21 +93,13 @@ def download_libritts_r(
 
     Example: prepcli download libritts-r --data-root data/ --data-sets dev_clean,train_clean_100
 
-    Returns:
-        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
-
-    Raises:
-        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
-
     Examples:
         >>> import prepcli
         >>> report = prepcli.download_libritts_r("data", data_sets="dev_clean")
         >>> report.outputs["dev_clean"]
         '/.../data/LibriTTS_R/dev_clean.json'
     """
-    from prepcli.commands.download.job import make_manifests
-
-    return make_manifests(_data_sets(data_sets, _LIBRITTS_R))
+    return _data_sets(data_sets, _LIBRITTS_R)
 
 
 def _data_sets(names: str, edition: _Edition) -> list[CorpusPart]:

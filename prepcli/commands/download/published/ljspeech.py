@@ -4,19 +4,15 @@ import os
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from typing_extensions import Unpack
 
-from prepcli.commands.download.arguments import DataRoot, FetchArguments
+from prepcli.commands.download.arguments import DataRoot, FetchArguments, corpus
 from prepcli.commands.download.data_set import Archive, CorpusPart, Utterance, speaker_name
 from prepcli.commands.download.tables import rows_of
 from prepcli.errors import UsageError, option
-from prepcli.interface.command import command
 from prepcli.interface.options import Option
-
-if TYPE_CHECKING:
-    from prepcli.commands.download.report import DownloadReport
 
 _TREE = "LJSpeech-1.1"
 _METADATA = f"{_TREE}/metadata.csv"
@@ -26,7 +22,7 @@ _LISTS = {part: f"filelists/ljs_audio_text_{part}_filelist.txt" for part in ("tr
 _SUBSETS = {size: f"filelists/ljs_audio_text_train_subset_{size}_filelist.txt" for size in (300, 625, 1250, 2500)}
 
 
-@command("download ljspeech")
+@corpus("ljspeech")
 def download_ljspeech(
     data_root: DataRoot,
     *,
@@ -34,7 +30,7 @@ def download_ljspeech(
     test_size: Annotated[int, Option("Number of utterances in the test part.", minimum=0)] = 500,
     split_seed: Annotated[int, Option("Seed of the split; a seed gives the same split on every machine.")] = 0,
     **more: Unpack[FetchArguments],
-) -> "DownloadReport":
+) -> CorpusPart:
     """Fetch LJSpeech 1.1 and make NeMo manifests of it, and the file lists of Tacotron 2 and WaveGlow.
 
     Writes D/LJSpeech-1.1/{train,val,test}_manifest.json with text and normalized_text, and
@@ -45,21 +41,13 @@ def download_ljspeech(
 
     Example: prepcli download ljspeech --data-root data/
 
-    Returns:
-        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
-
-    Raises:
-        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
-
     Examples:
         >>> import prepcli
         >>> report = prepcli.download_ljspeech("data", val_size=1, test_size=1)
         >>> report.outputs["val_manifest"]
         '/.../data/LJSpeech-1.1/val_manifest.json'
     """
-    from prepcli.commands.download.job import make_manifests
-
-    part = CorpusPart(
+    return CorpusPart(
         corpus="ljspeech",
         name="ljspeech",
         archive=Archive(
@@ -77,7 +65,6 @@ def download_ljspeech(
         derived=(*_LISTS.values(), *_SUBSETS.values()),
         settings={"val_size": val_size, "test_size": test_size, "split_seed": split_seed},
     )
-    return make_manifests([part])
 
 
 def _manifest(part: str) -> str:

@@ -5,19 +5,15 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain, repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from typing_extensions import Unpack
 
-from prepcli.commands.download.arguments import DataRoot, FetchArguments
+from prepcli.commands.download.arguments import DataRoot, FetchArguments, corpus
 from prepcli.commands.download.data_set import Archive, CorpusPart, Utterance, lines_of, speaker_name
 from prepcli.commands.download.tables import genders_of, rows_of
 from prepcli.errors import RejectReason
-from prepcli.interface.command import command
 from prepcli.interface.options import Option
-
-if TYPE_CHECKING:
-    from prepcli.commands.download.report import DownloadReport
 
 _CODES = {
     "dutch": "nl",
@@ -33,7 +29,7 @@ _HANDLES = "train/limited_supervision/{}/handles.txt"
 _SMALL = {"train_9hr": ("9hr",), "train_1hr": tuple(f"1hr/{number}" for number in range(6))}
 
 
-@command("download mls")
+@corpus("mls")
 def download_mls(
     data_root: DataRoot,
     language: Annotated[
@@ -45,7 +41,7 @@ def download_mls(
         Literal["opus", "flac"], Option("The archive with Opus, or that with FLAC, about four times as large.")
     ] = "opus",
     **more: Unpack[FetchArguments],
-) -> "DownloadReport":
+) -> CorpusPart:
     """Fetch a language of Multilingual LibriSpeech and make NeMo manifests of it.
 
     Writes D/mls_LANGUAGE_opus/{train,dev,test}.json, and the published small training parts train_9hr.json and
@@ -58,23 +54,15 @@ def download_mls(
 
     Example: prepcli download mls --data-root data/ --language polish
 
-    Returns:
-        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
-
-    Raises:
-        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
-
     Examples:
         >>> import prepcli
         >>> report = prepcli.download_mls("data", "polish")
         >>> report.outputs["train_9hr"]
         '/.../data/mls_polish_opus/train_9hr.json'
     """
-    from prepcli.commands.download.job import make_manifests
-
     tree = f"mls_{language}{'_opus' if archive_format == 'opus' else ''}"
     archive = f"{tree}.tar.gz"
-    part = CorpusPart(
+    return CorpusPart(
         corpus="mls",
         name=f"{language}_{archive_format}",
         archive=Archive(archive, (f"https://dl.fbaipublicfiles.com/mls/{archive}",)),  # the address on openslr.org/94
@@ -84,7 +72,6 @@ def download_mls(
         recordings=tuple(f"{tree}/{part}/audio/**/*.{archive_format}" for part in ("train", "dev", "test")),
         settings={"language": language, "archive_format": archive_format},
     )
-    return make_manifests([part])
 
 
 def _read(root: Path, tree: str, code: str, suffix: str) -> Iterator[Utterance]:

@@ -3,30 +3,26 @@
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from typing_extensions import Unpack
 
-from prepcli.commands.download.arguments import DataRoot, FetchArguments
+from prepcli.commands.download.arguments import DataRoot, FetchArguments, corpus
 from prepcli.commands.download.data_set import Archive, CorpusPart, Utterance, lines_of, speaker_name
 from prepcli.errors import RejectReason
-from prepcli.interface.command import command
 from prepcli.interface.options import Option
-
-if TYPE_CHECKING:
-    from prepcli.commands.download.report import DownloadReport
 
 _TOP = "VCTK-Corpus-0.92"
 _AUDIO = "wav48_silence_trimmed"
 
 
-@command("download vctk")
+@corpus("vctk")
 def download_vctk(
     data_root: DataRoot,
     *,
     mic: Annotated[Literal["mic1", "mic2", "both"], Option("The microphone; each has a manifest.")] = "mic2",
     **more: Unpack[FetchArguments],
-) -> "DownloadReport":
+) -> CorpusPart:
     """Fetch VCTK 0.92 and make NeMo manifests of it.
 
     Writes D/VCTK-Corpus-0.92/mic2.json (or mic1.json, or both), with audio_filepath, duration, text, speaker and, if
@@ -39,22 +35,14 @@ def download_vctk(
 
     Example: prepcli download vctk --data-root data/
 
-    Returns:
-        The report; `data_sets` has the report of each data set by name. `outputs` are the manifests.
-
-    Raises:
-        UsageError: the data set is unknown, other files are in its place, or the given archive is damaged.
-
     Examples:
         >>> import prepcli
         >>> report = prepcli.download_vctk("data")
         >>> report.outputs["mic2"]
         '/.../data/VCTK-Corpus-0.92/mic2.json'
     """
-    from prepcli.commands.download.job import make_manifests
-
     mics = ("mic1", "mic2") if mic == "both" else (mic,)
-    part = CorpusPart(
+    return CorpusPart(
         corpus="vctk",
         name="vctk",
         archive=Archive(
@@ -71,7 +59,6 @@ def download_vctk(
         recordings=tuple(f"{_AUDIO}/**/*_{one}.flac" for one in mics),
         settings={"mic": mic},
     )
-    return make_manifests([part])
 
 
 def _read(root: Path, mics: tuple[str, ...]) -> Iterator[Utterance]:
