@@ -36,15 +36,16 @@ ERRORS: dict[str, tuple[int, ...]] = {
 NEW_BYTES = ("write", "writev", "pwrite", "copy", "open", "mkdir", "link")
 """What a full disk refuses."""
 KINDS = ("OUT", "STATE", "TMP")
-ALIKE = ("wenet", "parquet", "mels", "codes-of-files", "omnivoice", "qwen3-tts")
-"""Commands that write as others do: every second pair of a call and a kind of files is tried for them."""
+ALIKE = {"wenet": 2, "parquet": 2, "mels": 4, "codes-of-files": 4, "omnivoice": 4, "qwen3-tts": 4}
+"""Commands that write as others do: every n-th pair of a call and a kind of files is tried for them; the import of
+PyTorch makes the last four dear."""
 
 
 def faults_of(runs: Runs) -> Iterator[Fault]:
     """One fault per call on each kind of files, or with `EVERYTHING` all; and a disk that is full from then on."""
     calls = calls_of(runs.events)
-    left_out = 2 if runs.name in ALIKE and not EVERYTHING else 1
-    for (call, kind), count in sorted(calls.items())[::left_out]:
+    step = 1 if EVERYTHING else ALIKE.get(runs.name, 1)
+    for (call, kind), count in sorted(calls.items())[::step]:
         every = [
             Fault((call,), (kind,), nth, error, stays)
             for nth in range(1, count + 1)

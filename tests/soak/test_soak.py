@@ -1,4 +1,4 @@
-"""Some random kills in each run of the tests; `python -m tests.soak --kills 200` is the long one."""
+"""That the soak works, with a few kills: the kill matrix has them for all jobs, `python -m tests.soak --kills 200` many."""
 
 import random
 from pathlib import Path
@@ -10,7 +10,7 @@ from tests.soak.__main__ import run
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("job", ["tarred", "wenet", "score", "codes"])
-def test_twenty_kills_of_jobs_with_unit_folders(job: str, draw: random.Random, tmp_path: Path) -> None:
-    found = run(20, [job], draw.randrange(1 << 32), tmp_path)
+@pytest.mark.parametrize("job", ["tarred", "codes"])
+def test_kills_of_jobs_with_unit_folders(job: str, draw: random.Random, tmp_path: Path) -> None:
+    found = run(8, [job], draw.randrange(1 << 32), tmp_path)
     assert {job: one.faults for job, one in found.items()} == {job: []}
