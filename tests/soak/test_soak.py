@@ -1,4 +1,4 @@
-"""That the soak works, with a few kills: the kill matrix has them for all jobs, `python -m tests.soak --kills 200` many."""
+"""That the soak works, with a few kills; the kill matrix has kills of all jobs, `python -m tests.soak --kills 200` many."""
 
 import random
 from pathlib import Path
