@@ -1,4 +1,4 @@
-"""That the soak works, with a few kills; the kill matrix has kills of all jobs, `python -m tests.soak --kills 200` many."""
+"""A few kills show that the soak works; the kill matrix has all jobs, `python -m tests.soak --kills 200` many kills."""
 
 import random
 from pathlib import Path
