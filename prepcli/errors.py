@@ -37,6 +37,10 @@ def option(name: str, value: object = None) -> str:
     return name if value is None else f"{name} {value}"
 
 
+MORE_FILES = "raise the limit of open files, as with `ulimit -n 4096`"
+"""What to do where `lacks_open_files`."""
+
+
 def called_from_python() -> bool:
     """Whether messages name options as arguments of Python functions: `num_shards` instead of `--num-shards`."""
     return _argument.get() is not None
@@ -82,6 +86,11 @@ def wrong_path(error: OSError) -> UsageError | None:
     if error.errno == errno.EROFS:
         return UsageError(f"cannot write to {path}: {error.strerror}; choose another output directory")
     return UsageError(f"{path}: {error.strerror}; check the path and its permissions")
+
+
+def lacks_open_files(error: BaseException) -> bool:
+    """Whether the process may open no more files; an import that cannot open a library says so in words."""
+    return isinstance(error, OSError | ImportError) and os.strerror(errno.EMFILE) in str(error)
 
 
 def cannot_write(error: OSError, message: str) -> PrepcliError:

@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 from prepcli.cli.building import build_command, give_up, show
 from prepcli.cli.mistakes import ExplainingCommand, run_app
 from prepcli.cli.startup import INTERRUPTED
-from prepcli.errors import PrepcliError, UsageError, wrong_path
+from prepcli.errors import MORE_FILES, PrepcliError, UsageError, lacks_open_files, wrong_path
 from prepcli.interface.commands import COMMANDS, TASKS, Command
 from prepcli.interface.options import declared
 from prepcli.interface.printing import printable
@@ -322,6 +322,9 @@ def _run() -> None:
             sys.exit(NOBODY_READS)
         if os.environ.get(SHOW_TRACEBACK):
             raise
+        if lacks_open_files(error):
+            _print_error(f"{error}; {MORE_FILES}")
+            sys.exit(1)
         if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
             _print_error(f"too long for a path: {error.filename}")
             sys.exit(2)

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 GROUP = "prepcli.codecs"
 _VALUE = re.compile(r"([A-Za-z][\w.-]*):(.*)", re.DOTALL)
 _FRAMES_TRIED = 4
+_MAX_CODEBOOK_SIZE = 1 << 31
+"""Codes are stored as int16 or int32."""
 _NUMBERS = ("sampling_rate", "samples_per_frame", "num_codebooks", "codebook_size")
 _VALUES_PER_SAMPLE = 64.0
 """The assumed `values_per_sample`: the layers of codecs of other packages are not measured."""
@@ -119,6 +121,8 @@ class PluginCodec:
         self.samples_per_frame = int(self._codec.samples_per_frame)
         self.num_codebooks = int(self._codec.num_codebooks)
         self.codebook_size = int(self._codec.codebook_size)
+        if self.codebook_size > _MAX_CODEBOOK_SIZE:
+            raise UsageError(f"{self._where}: codebook_size of {_package(entry)} is {self.codebook_size}, above 2^31")
         self.min_frames: int = self._find_min_frames()
 
     def _find_min_frames(self) -> int:

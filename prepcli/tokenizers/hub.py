@@ -16,12 +16,14 @@ OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 CONNECT_SECONDS = 5.0
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
+_MAX_NAME = 96
+"""What huggingface_hub allows."""
 _ADVICE = "give a .model or tokenizer.json file, the folder of one, or the name of a tokenizer on the hub (owner/name)"
 
 
 def is_hub_name(name: str) -> bool:
     """Whether the hub could have a model of this name: `owner/name`, or one word as in the oldest names."""
-    return _NAME.fullmatch(name) is not None and "--" not in name and ".." not in name
+    return len(name) <= _MAX_NAME and _NAME.fullmatch(name) is not None and "--" not in name and ".." not in name
 
 
 def tokenizer_file(name: str) -> str:

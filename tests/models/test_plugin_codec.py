@@ -103,6 +103,7 @@ def test_what_a_codec_must_have(site: Path) -> None:
         ("{'encode': lambda s, l: None}", "has failed: RuntimeError: Could not infer dtype of NoneType"),
         ("{'encode': lambda s, l: exit(0)}", "has failed: SystemExit: 0"),
         ("{'num_codebooks': True}", "num_codebooks of other_codecs 1.5 is True, not a positive number"),
+        ("{'codebook_size': 1 << 40}", r"codebook_size of other_codecs 1.5 is 1099511627776, above 2\^31"),
         ("exit(0)", "cannot be loaded: SystemExit: 0"),
     ):
         with pytest.raises((UsageError, PrepcliError), match=message):

@@ -65,7 +65,9 @@ def test_an_unreachable_hub_is_tried_once(cache: Path, nobody: str, monkeypatch:
     )
 
 
-@pytest.mark.parametrize("name", ["two words", "a/b/c", "-t", "own er/name", "a--b", "~/name", "größe", "owner/"])
+@pytest.mark.parametrize(
+    "name", ["two words", "a/b/c", "-t", "own er/name", "a--b", "~/name", "größe", "owner/", "n" * 97]
+)
 def test_what_is_not_a_name_is_not_looked_up(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("socket.create_connection", lambda *_: pytest.fail("looked up"))
     assert look_up(name).startswith(f"tokenizer not found: {name}; give a .model or tokenizer.json file")

@@ -22,10 +22,12 @@ from prepcli.engine.state.work_folder import refuse_state
 from prepcli.engine.state.workspace import Workspace
 from prepcli.engine.store_runs import StoreRun
 from prepcli.errors import (
+    MORE_FILES,
     IncompleteError,
     PrepcliError,
     TooManyRejectsError,
     UsageError,
+    lacks_open_files,
     option,
     same_command,
 )
@@ -131,6 +133,8 @@ def _describe_failure(error: Exception, workspace: Workspace, rank: Rank) -> str
     with contextlib.suppress(OSError):
         name.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
         kept = f" (traceback in {name})"
+    if lacks_open_files(error):
+        return f"{error}; {MORE_FILES}, and run {same_command()} again to continue{kept}"
     if isinstance(error, OSError):
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         found = error.filename or (workspace.root if full else None)

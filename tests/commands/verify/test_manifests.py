@@ -15,6 +15,7 @@ from prepcli.engine.state.plan import FINISH_UNIT, PLAN_FORMAT, StoredPlan
 from prepcli.engine.state.workspace import Workspace, write_json
 from prepcli.manifest.index import index_manifests
 from tests.conftest import MINI_CORPUS, SHORT_CORPUS, Lines, copy_set, read_lines, write_lines
+from tests.support.audio_files import write_audio
 from tests.support.running import Outcome, prepcli
 
 NAME = "m_withContextAudioMinDur3.0MinSSIM0.6.json"
@@ -140,6 +141,32 @@ def test_voices_as_the_run_has_grouped_them(lines: Lines, tmp_path: Path) -> Non
     assert (
         f"note     the voices of contexts were not compared: the input {MINI_CORPUS}/manifest.json has changed"
         in done.out
+    )
+
+
+def test_a_context_on_the_channel_of_another_voice(tmp_path: Path) -> None:
+    """Two speakers of a call, each on a channel: a span alone does not tell whose voice it is."""
+    write_audio(tmp_path / "call.wav", 8.0, channels=2)
+    spans: Lines = [
+        {"audio_filepath": "call.wav", "offset": 4.0 * part, "duration": 4.0, "channel": channel}
+        | {"text": "words", "speaker": "ab"[channel]}
+        for channel in range(2)
+        for part in range(2)
+    ]
+    corpus = write_lines(tmp_path / "manifest.json", spans)
+    other = {"audio_filepath": "call.wav", "offset": 4.0, "duration": 4.0, "channel": 0}
+    own = {f"context_audio_{name.removeprefix('audio_')}": value for name, value in other.items()} | {SIMILARITY: 0.75}
+    lines = [spans[0] | own, spans[0] | own | {"context_audio_channel": 1}]
+    out = tmp_path / "context"
+    out.mkdir()
+    write_lines(out / NAME, lines)
+    given = {"group_by": "speaker", "audio_base_dir": str(tmp_path)}
+    remember(Workspace(out), "extend-context-audio", NAME, corpus, **given)
+    assert problems(out, "--audio-base-dir", tmp_path) == [f"{NAME}:2: its context call.wav is of another voice than a"]
+    itself = spans[0] | {SIMILARITY: 1.0, "context_audio_filepath": "call.wav", "context_audio_duration": 4.0}
+    write_lines(out / NAME, [itself | {"context_audio_offset": 0.0, "context_audio_channel": 0}])
+    assert any(
+        "the context is the utterance itself" in problem for problem in problems(out, "--audio-base-dir", tmp_path)
     )
 
 
