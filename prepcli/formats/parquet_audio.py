@@ -11,7 +11,7 @@ from prepcli.formats.parquet_columns import BYTES, PATH, RATE, SAMPLES, audio_co
 from prepcli.storage.addresses import ByteRange, is_address
 from prepcli.storage.containers import name_in, row_of
 from prepcli.storage.paths import path_of
-from prepcli.storage.ranges import open_object
+from prepcli.storage.ranges import openable
 
 if TYPE_CHECKING:
     import pyarrow
@@ -138,8 +138,7 @@ def open_parquet(path: str) -> "pq.ParquetFile":
     import pyarrow.parquet as pq
 
     with naming_damage(path):
-        file = open_object(path) if is_address(path) else path
-        return pq.ParquetFile(file, pre_buffer=False, memory_map=False, page_checksum_verification=True)
+        return pq.ParquetFile(openable(path), pre_buffer=False, memory_map=False, page_checksum_verification=True)
 
 
 def audio_value(values: "pyarrow.Array", row: int, name: str) -> bytes:

@@ -12,8 +12,7 @@ from prepcli.formats.parquet import check_installed, naming_damage
 from prepcli.formats.parquet_columns import BYTES, audio_form, check_names, shown
 from prepcli.manifest.parts import Columns
 from prepcli.manifest.sources import Blocks, open_bytes
-from prepcli.storage.addresses import is_address
-from prepcli.storage.ranges import open_object
+from prepcli.storage.ranges import openable
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -59,7 +58,7 @@ def _lines(path: str, columns: Columns) -> Iterator[bytes]:
     assert columns.parquet is not None
     encode = msgspec.json.Encoder(enc_hook=str).encode_lines
     number = 0
-    with naming_damage(path), pq.ParquetFile(open_object(path) if is_address(path) else path, pre_buffer=False) as file:
+    with naming_damage(path), pq.ParquetFile(openable(path), pre_buffer=False) as file:
         check_names(file.schema_arrow, path)
         names = set(file.schema_arrow.names)
         wanted, num_rows = _wanted(columns, names), _ROWS

@@ -5,7 +5,7 @@ from typing import Any, BinaryIO
 
 from prepcli.storage import client
 from prepcli.storage.access import call
-from prepcli.storage.addresses import ObjectInfo
+from prepcli.storage.addresses import ObjectInfo, is_address
 from prepcli.storage.ahead import requested
 
 FIRST_BYTES = 256 << 10
@@ -99,6 +99,11 @@ class RangeFile(io.RawIOBase):
             self._data = call(client.read_range, self.info.address, self._at, length, self.info.etag)
             self._start, inside = self._at, 0
         return self._data[inside : inside + wanted]
+
+
+def openable(path: object) -> str | BinaryIO:
+    """What a library that opens files itself can read: a path on a disk, or the opened object of an address."""
+    return open_object(str(path)) if is_address(path) else str(path)
 
 
 def open_object(address: str) -> BinaryIO:

@@ -183,6 +183,21 @@ def test_bins_of_parquet_files_in_the_store(bucket: Bucket, run: Prepcli, mini_c
     assert there == [here, here]
 
 
+def test_verify_and_inspect_of_parquet_files_in_the_store(
+    bucket: Bucket, run: Prepcli, mini_corpus: Path, tmp_path: Path
+) -> None:
+    need_package("pyarrow")
+    for form in ("parquet", "omnilingual"):
+        options = COMMANDS["manifest-to-parquet omnilingual"] if form == "omnilingual" else ()
+        assert prepcli("manifest-to-parquet", mini_corpus / "manifest.json", tmp_path / form, *options).code == 0
+        address = bucket.upload(tmp_path / form, form)
+        for command in ("verify", "inspect"):
+            here, there = (run(command, place, "--json") for place in (tmp_path / form, address))
+            assert (there.code, there.err) == (here.code, here.err) == (0, "")
+            differ = {name for name in here.json if here.json[name] != there.json[name]}
+            assert differ <= {"path", "paths", "out", "hashes_known", "runs"}  # the state of the run stays here
+
+
 def test_verify_finds_what_is_wrong(bucket: Bucket, run: Prepcli, mini_corpus: Path, tmp_path: Path) -> None:
     out = bucket / "out"
     options = ["--num-shards", 2, "--work-dir", tmp_path]

@@ -22,6 +22,7 @@ from prepcli.formats.stored_set import StoredSet
 from prepcli.formats.wenet import WenetSet, list_kind
 from prepcli.interface.printing import first_line
 from prepcli.storage.paths import AnyPath
+from prepcli.storage.ranges import openable
 
 MAX_FILES = 8
 """Maximum number of Parquet files whose audio is inspected; they are evenly spread."""
@@ -144,7 +145,7 @@ def _look_at_parquet(_: StoredSet, paths: list[AnyPath], num_audio_files: int, f
     wanted = -(-num_audio_files // max(1, len(opened)))
     for path in paths:
         try:
-            with pq.ParquetFile(path) as file:
+            with pq.ParquetFile(openable(path)) as file:
                 names = file.schema_arrow.names
                 found.records += file.metadata.num_rows
                 found.lines = found.records
@@ -184,7 +185,7 @@ def _add_rows(task: tuple[AudioFacts, AnyPath, int]) -> AudioFacts:
     import pyarrow.parquet as pq
 
     audio, path, wanted = task
-    with pq.ParquetFile(path) as file:
+    with pq.ParquetFile(openable(path)) as file:
         try:
             column = audio_column(file.schema_arrow, str(path))
         except UsageError:

@@ -13,6 +13,7 @@ from prepcli.formats.parquet import ParquetSet, check_installed, file_name, pyth
 from prepcli.gate import FIELD_TYPES, checked_fields
 from prepcli.interface.printing import first_line
 from prepcli.storage.paths import AnyPath, relative
+from prepcli.storage.ranges import openable
 
 
 def find(export: ParquetSet | OmnilingualSet, published: Hashed) -> tuple[list[CheckedFile], list[str]]:
@@ -41,7 +42,7 @@ def check_file(file: CheckedFile, check_rows: Callable[[Any, AnyPath, ShardRepor
     try:
         if file.published is not None:
             report.compare(name, hash_of(file.path, file.published))
-        with pq.ParquetFile(file.path) as opened:
+        with pq.ParquetFile(openable(file.path)) as opened:
             check_rows(opened, file.path, report)
     except (pyarrow.ArrowException, OSError) as error:
         report.problems.append(f"{name}: cannot be read: {first_line(error)}")
