@@ -37,6 +37,7 @@ from prepcli.storage.addresses import join
 from prepcli.storage.paths import AnyPath, path_of, relative
 
 _AGAIN = "run extend-text-context again with --overwrite"
+_OUTSIDE = "trainers read these cuts whole, but prepcli rejects such records of its inputs"
 TOLERANCE = 1e-3
 """Seconds by which two durations may differ, because of rounding or of resampling to whole samples."""
 
@@ -116,6 +117,8 @@ def _verify(shar: SharSet, coded: CodesSet | None, of: Verification) -> None:
         report.notes.append(note)
     checked = list(of.check(_check_shard, shards))
     report.problems += _repeated_ids(shards, [shard.id_hashes for shard in checked])
+    if outside := sum(shard.num_outside for shard in checked):
+        report.notes.append(f"supervisions that do not lie in their cuts: {outside:,}; {_OUTSIDE}")
 
 
 def _shards(shar: SharSet, coded: CodesSet | None, published: Hashed) -> list[SharFiles]:
@@ -179,21 +182,28 @@ def _check_cuts(files: SharFiles, report: ShardReport) -> list[_Cut]:
             report.problems.append(f"{where}: no recording, without which NeMo's loader stops")
         if not cut.supervisions:
             report.problems.append(f"{where}: no supervision, and so no text")
-        report.problems += [f"{where}: {problem}" for problem in _rejects_of(cut)]
+        try:
+            _check_record(cut, report)
+        except RecordRejected as rejected:
+            report.problems.append(f"{where}: {rejected.detail}")
         cuts.append(cut)
         report.seconds += cut.duration
     return cuts
 
 
-def _rejects_of(cut: SourceCut) -> Iterator[str]:
-    """Yield why readers reject the length of a cut or the fields of a supervision, whose span trainers ignore."""
+def _check_record(cut: SourceCut, report: ShardReport) -> None:
+    """Raise `RecordRejected` if readers reject the length of a cut or the fields of a supervision.
+
+    The span of a supervision is only counted: trainers ignore it.
+    """
     reader = SupervisionReader()
-    try:
-        fit(0.0, cut.duration, inf, f"the cut {cut.id}", "its recording")
-        for supervision in cut.supervisions or ():
-            reader.fields(cut.id, supervision)
-    except RecordRejected as rejected:
-        yield rejected.detail
+    fit(0.0, cut.duration, inf, f"the cut {cut.id}", "its recording")
+    for supervision in cut.supervisions or ():
+        reader.fields(cut.id, supervision)
+        try:
+            reader.span_in_cut(supervision, cut)
+        except RecordRejected:
+            report.num_outside += 1
 
 
 def _check_field(

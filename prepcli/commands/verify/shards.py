@@ -47,7 +47,8 @@ class ShardReport:
     """The result for a shard or another part of a set: counts, seconds of audio, and problems.
 
     `lines_digest`: the sum of 64-bit hashes of the lines, equal for equal lines in any order. `id_hashes`: a 64-bit
-    hash of each id. `num_dropped`: records that the reader drops silently.
+    hash of each id. `num_dropped`: records that the reader drops silently. `num_outside`: supervisions whose span is
+    not in their cut.
     """
 
     num_members: int = 0
@@ -55,6 +56,7 @@ class ShardReport:
     seconds: float = 0.0
     lines_digest: int = 0
     num_dropped: int = 0
+    num_outside: int = 0
     id_hashes: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))
     problems: list[str] = field(default_factory=list)
 

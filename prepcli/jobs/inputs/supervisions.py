@@ -88,20 +88,23 @@ class SupervisionReader:
         The id of a record is that of the cut. If the cut has several supervisions, it is that of the supervision, as
         lhotse's `trim_to_supervisions` names its cuts; if these ids are not different, it is `CUT`, `CUT-2`, `CUT-3`.
         """
-        whole = Span(0.0, cut.duration, moved=False)
         if not cut.supervisions:
-            yield CutRecord(cut.id, {"id": cut.id}, whole, None)
+            yield CutRecord(cut.id, {"id": cut.id}, Span(0.0, cut.duration, moved=False), None)
             return
         for id, supervision in zip(_ids(cut, cut.supervisions), cut.supervisions, strict=True):
             try:
-                span = whole
-                if supervision.start is not None or supervision.duration is not None:
-                    span = self.span(supervision, cut.duration, "its cut ", cut.id)
-                    if span[0] <= _SAME and abs(span[1] - cut.duration) <= _SAME:
-                        span = whole
+                span = self.span_in_cut(supervision, cut)
                 yield CutRecord(id, self.fields(id, supervision), span, supervision)
             except RecordRejected as rejected:
                 yield rejected
+
+    def span_in_cut(self, supervision: SourceSupervision, cut: SourceCut) -> Span:
+        """The span of a supervision in its cut, the whole cut if it has no times; raises `RecordRejected` as `fit`."""
+        whole = Span(0.0, cut.duration, moved=False)
+        if supervision.start is None and supervision.duration is None:
+            return whole
+        span = self.span(supervision, cut.duration, "its cut ", cut.id)
+        return whole if span[0] <= _SAME and abs(span[1] - cut.duration) <= _SAME else span
 
     def span(self, supervision: SourceSupervision, length: float, container: str, id: str) -> Span:
         """The span of a supervision in a container of `length` seconds; raises `RecordRejected` as `fit` does.

@@ -294,3 +294,7 @@ def test_a_set_by_lhotse_itself(tmp_path: Path) -> None:
     done = prepcli("verify", out, "--json")
     assert (done.code, done.json["problems"]) == (0, [])
     assert (done.json["shards"], done.json["records"], done.json["hashes_known"]) == (2, 6, False)
+    # The supervisions begin at 0.5 s of the recordings, and so after the end of their cuts.
+    assert "supervisions that do not lie in their cuts: 6;" in "".join(done.json["notes"])
+    again = prepcli("manifest-to-tarred", out, tmp_path / "tarred", "--num-shards", 1, "--max-rejects", 6, "--json")
+    assert (again.code, again.json["records_out"], again.json["rejects"]) == (0, 0, 6), again.err
