@@ -292,3 +292,23 @@ def test_a_set_that_is_made_anew_says_that_its_marks_are_gone(tmp_path: Path) ->
     again = prepcli("manifest-to-tarred", SHORT_CORPUS / "manifest.json", one, "--num-shards", 2, "--overwrite")
     assert again.code == 0
     assert "have no marks of filter --skipme: run that again" in again.out + again.err
+
+
+def test_an_addition_to_a_set_that_is_marked_in_part_says_so_and_the_next_call_marks_all(tmp_path: Path) -> None:
+    one = set_of(tmp_path)
+    whole = one / "tarred_audio_manifest.json"
+    whole.chmod(0o444)
+    assert "is write-protected" in str(mark(one, *LONG, code=2)["error"])  # in the middle
+    whole.chmod(0o644)
+    assert [bool(marks(path)) for path in (*sorted(one.glob("sharded_manifests/*.json")), whole)] == [True, True, False]
+    more = prepcli("manifest-to-tarred", SHORT_CORPUS / "manifest.json", "--concat-to", one, "--allow-duplicates")
+    assert more.code == 0, more.err
+    assert "have no marks of filter --skipme: run that again" in more.out
+    mark(one, *LONG)
+    shards = [marks(path) for path in one.glob("sharded_manifests/*.json")]
+    for path in (whole, one / "tarred_audio_manifest_version_1.json"):
+        assert (
+            marks(path) == {name: why for found in shards for name, why in found.items() if name in marks(path)} != {}
+        )
+    assert len(marks(one / "tarred_audio_manifest_version_1.json")) == sum(map(len, shards))
+    assert_as_published(one)
