@@ -34,9 +34,19 @@ th:first-child, td:first-child {{ text-align: left; overflow-wrap: anywhere; }}
 
 
 class FilterReport(Report):
-    """The report of `filter`: `details["rules"]` has what each rule drops; a dry run prints it as a table."""
+    """The report of `filter`: `details["rules"]` has what each rule drops.
+
+    Its text has that as a table. The command line has shown the table before the work, and prints the rest.
+    """
 
     def __str__(self) -> str:
+        text = self._text()
+        return f"{text}\n{table_of(self.details, ())}" if self.status == "done" and self.details.get("rules") else text
+
+    def __format__(self, spec: str) -> str:
+        return super().__format__(spec) if spec else self._text()
+
+    def _text(self) -> str:
         if self.status == "done" and "marked" in self.details:
             notes = [f"  note    {note}" for note in self.notes]
             return as_text([f"filter: done, {printable(self.out)}", f"  marked  {self.details['marked']}", *notes])

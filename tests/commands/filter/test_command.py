@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from prepcli import filter
 from prepcli.jobs import selection
 from prepcli.manifest import scan
 from tests.conftest import Lines, read_lines, write_lines
@@ -229,3 +230,14 @@ def test_ranks_give_the_same_bytes(manifest: Path, tmp_path: Path) -> None:
     assert "--drop was" in prepcli("filter", manifest, tmp_path / "one.json", "--unique", "text").error_line
     assert prepcli("verify", tmp_path / "one.json").code == 1  # there is no audio
     assert "finished" in prepcli("status", tmp_path / "one.json").out
+
+
+def test_a_printed_report_has_the_table_that_the_command_line_shows_before_the_work(
+    manifest: Path, tmp_path: Path
+) -> None:
+    done = prepcli("filter", manifest, tmp_path / "a.json", "--keep", "duration > 2")
+    table = done.err.splitlines()
+    assert "alone: records" in table[0]
+    assert table[0] not in done.out
+    report = filter(manifest, out=tmp_path / "b.json", keep=["duration > 2"])
+    assert str(report).splitlines() == [*done.out.replace("a.json", "b.json").splitlines(), *table]
