@@ -36,15 +36,17 @@ ERRORS: dict[str, tuple[int, ...]] = {
 NEW_BYTES = ("write", "writev", "pwrite", "copy", "open", "mkdir", "link")
 """What a full disk refuses."""
 KINDS = ("OUT", "STATE", "TMP")
-ALIKE = {"wenet": 2, "parquet": 2, "mels": 4, "codes-of-files": 4, "omnivoice": 4, "qwen3-tts": 4}
-"""Commands that write as others do: every n-th pair of a call and a kind of files is tried for them; the import of
-PyTorch makes the last four dear."""
+STEPS = {
+    **dict.fromkeys(("wenet", "parquet", "codes", "context"), 2),
+    **dict.fromkeys(("mels", "codes-of-files", "omnivoice", "qwen3-tts"), 5),
+}
+"""Of commands that write as others do, or import PyTorch, every n-th pair of a call and a kind of files is tried."""
 
 
 def faults_of(runs: Runs) -> Iterator[Fault]:
     """One fault per call on each kind of files, or with `EVERYTHING` all; and a disk that is full from then on."""
     calls = calls_of(runs.events)
-    step = 1 if EVERYTHING else ALIKE.get(runs.name, 1)
+    step = 1 if EVERYTHING else STEPS.get(runs.name, 1)
     for (call, kind), count in sorted(calls.items())[::step]:
         every = [
             Fault((call,), (kind,), nth, error, stays)
