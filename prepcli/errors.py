@@ -38,7 +38,7 @@ def option(name: str, value: object = None) -> str:
 
 
 MORE_FILES = "raise the limit of open files, as with `ulimit -n 4096`"
-"""What to do where `lacks_open_files`."""
+"""The advice where `lacks_open_files`."""
 
 
 def called_from_python() -> bool:

@@ -102,7 +102,7 @@ class RangeFile(io.RawIOBase):
 
 
 def openable(path: object) -> str | BinaryIO:
-    """What a library that opens files itself can read: a path on a disk, or the opened object of an address."""
+    """Return a source for a library that opens files itself: a path on a disk, or the opened object of an address."""
     return open_object(str(path)) if is_address(path) else str(path)
 
 

@@ -17,7 +17,7 @@ CONNECT_SECONDS = 5.0
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 _MAX_NAME = 96
-"""What huggingface_hub allows."""
+"""The limit of huggingface_hub."""
 _ADVICE = "give a .model or tokenizer.json file, the folder of one, or the name of a tokenizer on the hub (owner/name)"
 
 

@@ -51,7 +51,7 @@ _SLICES = "slices"
 
 
 class Surveyed(NamedTuple):
-    """What planning needs of a conversation.
+    """The facts of a conversation that planning needs.
 
     Attributes:
         conversation: the conversation.

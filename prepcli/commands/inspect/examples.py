@@ -99,7 +99,7 @@ class Examples:
         """
 
         def placed(one: Example) -> Example:
-            return Example([], file or one.file, one.line + lines_before, one.fields)
+            return Example([], str(file) or one.file, one.line + lines_before, one.fields)  # msgspec takes no Catalogue
 
         other = later.sample
         self.sample.merge(EvenSample(other.wanted, list(map(placed, other.items)), other.stride, other.num_seen))

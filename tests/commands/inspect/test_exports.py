@@ -78,6 +78,7 @@ def test_rows_of_others_are_measured_and_splits_are_told_apart(tmp_path: Path) -
         found = look(path)
         assert found.records == 8
         assert [(Path(part.files).name[:5], part.records) for part in found.parts] == [("test-", 4), ("train", 4)]
+        assert len(prepcli("inspect", folder, "--json").json["parts"]) == 2
     assert prepcli("estimate-bins", folder, "-b", 2).code == 0
     refused = prepcli("inspect", folder, "--record", 0)
     assert (refused.code, "--record takes manifests, cuts" in refused.error_line) == (2, True)

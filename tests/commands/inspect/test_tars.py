@@ -10,6 +10,7 @@ from tests.commands.inspect.conftest import look
 from tests.conftest import MINI_CORPUS
 from tests.support.audio_files import write_short_corpus
 from tests.support.containers import SOURCES
+from tests.support.running import prepcli
 
 
 def test_tarred_set(tarred: Path) -> None:
@@ -49,6 +50,12 @@ def test_tars_alone(tarred: Path, tmp_path: Path) -> None:
     found = look(damaged)
     assert found.tars[0].tars == 2
     assert found.tars[0].damaged or found.audio[0].unreadable
+
+
+def test_unusual_records_of_an_archive_are_named_in_json(tmp_path: Path) -> None:
+    archive = SOURCES["zip, stored"](MINI_CORPUS / "manifest.json", tmp_path)
+    shown = prepcli("inspect", archive, "--json").json
+    assert {row["file"] for row in shown["outliers"]} == {str(archive)}
 
 
 def test_archives_of_samples_have_records(tmp_path: Path) -> None:
