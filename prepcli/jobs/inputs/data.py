@@ -1,13 +1,18 @@
 """The inputs of commands that write no data set: they estimate bins, inspect or verify data."""
 
+import shlex
+from collections.abc import Sequence
+
 from prepcli.errors import UsageError
 from prepcli.formats.folders import listing
 from prepcli.formats.wenet import list_kind
+from prepcli.interface.printing import printable_command
 from prepcli.interface.shared_options import SetInput
 from prepcli.jobs.inputs.arrow import is_arrow
 from prepcli.jobs.inputs.catalogue import EVERY
 from prepcli.jobs.inputs.named import MANIFEST_SUFFIXES, manifests_of
 from prepcli.jobs.inputs.revisions import with_commits
+from prepcli.jobs.inputs.sets import split_of
 from prepcli.manifest.datasets import DataSet, Mix
 from prepcli.manifest.input_cfg import Texts
 from prepcli.manifest.inputs import resolve_input
@@ -22,18 +27,27 @@ def data_of(spec: str, texts: Texts = "refuse") -> DataSet | Mix:
     """The data that `spec` names: the result of `resolve_input`, or the containers at this path.
 
     Raises:
-        UsageError: as by `resolve_input`, or a container is damaged.
+        UsageError: as by `resolve_input`, a container is damaged, or the containers are of several splits.
     """
     spec = with_commits(spec)
     if not is_dir(spec):
         found = containers_at(spec)
-        return DataSet(tuple(found)) if found else resolve_input(spec, texts)
+        return _of_one_split(found, spec) if found else resolve_input(spec, texts)
     try:
         return resolve_input(spec, texts)
     except UsageError:
         if found := containers_at(spec):
-            return DataSet(tuple(found))
+            return _of_one_split(found, spec)
         raise
+
+
+def _of_one_split(paths: Sequence[str], folder: str) -> DataSet:
+    """Containers as a data set; raises `UsageError` if their names show several splits."""
+    splits = sorted({split_of(path.removeprefix(folder)) for path in paths})
+    if len(splits) > 1:
+        make = printable_command(shlex.join(["prepcli", "make-manifest", folder, "OUT.json", "--split", "NAME"]))
+        raise UsageError(f"{folder} has several splits, {', '.join(splits)}; `{make}` makes a manifest of one")
+    return DataSet(tuple(paths))
 
 
 def containers_at(path: str, *, of_rows: bool = False) -> list[str]:

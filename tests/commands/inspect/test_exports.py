@@ -73,13 +73,16 @@ def test_rows_of_others_are_measured_and_splits_are_told_apart(tmp_path: Path) -
         found = look(path)
         assert (found.records, found.speakers, found.audio[0].looked_at) == (4, 1, 4)
         assert (found.duration["p0"] > 0, found.parts, found.extensions) == (True, [], {"none": 4})
+    assert prepcli("estimate-bins", folder, "-b", 2).code == 0
     shutil.copy(train, folder / "data/test-00000-of-00001.parquet")
     for path in (folder / "data", folder):
         found = look(path)
         assert found.records == 8
         assert [(Path(part.files).name[:5], part.records) for part in found.parts] == [("test-", 4), ("train", 4)]
         assert len(prepcli("inspect", folder, "--json").json["parts"]) == 2
-    assert prepcli("estimate-bins", folder, "-b", 2).code == 0
+    assert prepcli("estimate-bins", train, "-b", 2).code == 0
+    mixed = prepcli("estimate-bins", folder, "-b", 2)
+    assert (mixed.code, "has several splits, test, train; `prepcli make-manifest" in mixed.error_line) == (2, True)
     refused = prepcli("inspect", folder, "--record", 0)
     assert (refused.code, "--record takes manifests, cuts" in refused.error_line) == (2, True)
 
