@@ -57,8 +57,8 @@ def inspect(
 ) -> "Inspection":
     """Show what a file or directory is and what it contains: records, hours, rates, codecs, speakers, lengths.
 
-    Reads every line once, and the headers of a sample of the audio files. Nothing is changed. Nothing is decoded,
-    except a few records for the page of --html.
+    Reads every line once, and the headers of a sample of the audio files; in an archive, and in Parquet without
+    durations, of all. Nothing is changed. Nothing is decoded, except a few records for the page of --html.
 
     Example: prepcli inspect train.json --html train.html
 
