@@ -164,10 +164,10 @@ def test_a_context_on_the_channel_of_another_voice(tmp_path: Path) -> None:
     remember(Workspace(out), "extend-context-audio", NAME, corpus, **given)
     assert problems(out, "--audio-base-dir", tmp_path) == [f"{NAME}:2: its context call.wav is of another voice than a"]
     itself = spans[0] | {SIMILARITY: 1.0, "context_audio_filepath": "call.wav", "context_audio_duration": 4.0}
-    write_lines(out / NAME, [itself | {"context_audio_offset": 0.0, "context_audio_channel": 0}])
-    assert any(
-        "the context is the utterance itself" in problem for problem in problems(out, "--audio-base-dir", tmp_path)
-    )
+    for channel, is_itself in ((0, True), (1, False)):
+        write_lines(out / NAME, [itself | {"context_audio_offset": 0.0, "context_audio_channel": channel}])
+        found = problems(out, "--audio-base-dir", tmp_path)
+        assert any("the context is the utterance itself" in problem for problem in found) == is_itself
 
 
 def test_a_changed_and_an_unfinished_context_manifest(lines: Lines, tmp_path: Path) -> None:
