@@ -79,6 +79,7 @@ class FolderRun:
         self.part = part_of(workspace.root)
         recover(workspace)
         self.ledger = read_ledger(workspace)
+        workspace.enter_current()  # another rank may have begun or ended the run since the workspace was made
         workspace.may_replace = bool(self.ledger.commits)
         try:
             refuse_other_command(job, workspace, options)

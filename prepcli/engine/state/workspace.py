@@ -133,11 +133,14 @@ class Workspace:
         if commit is not None:
             return folder / commit.folder
         is_of_markers = os.path.lexists(self.root / "plan.json")
-        return None if is_of_markers else next(iter(self.unfinished_runs()), None)
+        return None if is_of_markers else next(iter(self.unfinished_runs(ledger)), None)
 
-    def unfinished_runs(self) -> list[Path]:
-        """The folders of unfinished runs of the output, or this part of it: the writer of objects, then the newest."""
-        folder, part, ledger = self.ledger_file.parent, part_of(self.root), self.ledger()
+    def unfinished_runs(self, ledger: Ledger | None = None) -> list[Path]:
+        """The folders of unfinished runs of the output, or this part of it: the writer of objects, then the newest.
+
+        `ledger`: what is finished; by default it is read.
+        """
+        folder, part, ledger = self.ledger_file.parent, part_of(self.root), ledger or self.ledger()
         known, writer = {commit.folder for commit in ledger.commits}, ledger.writer
         begun = []
         for run in run_folders(folder):

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from prepcli.engine.ledger import Ledger, run_folders
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.publishing.rejects import Budget
 from prepcli.engine.ranks import launch
@@ -140,6 +141,30 @@ def test_a_rank_that_looks_at_the_output_while_another_makes_all_of_it(
     monkeypatch.setattr(FolderRun, "_stock", late)
     assert run(out).status == "done"
     assert tree(out) == reference(tmp_path)
+
+
+def test_a_rank_that_starts_while_another_makes_all_of_the_output(tmp_path: Path) -> None:
+    """The state that it looked for first was not there."""
+    out = tmp_path / "out"
+    late = Workspace(out)
+    assert run(out).status == "done"
+    assert run_job(ToyJob(out), late, RunOptions()).status == "nothing_to_do"
+    assert len(list(run_folders(tmp_path / "out.prepcli"))) == 1
+
+
+def test_a_rank_that_reads_the_ledger_before_and_after_the_commit_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    assert run(out).status == "done"
+
+    def before_the_commit(_: Workspace) -> Ledger:
+        monkeypatch.undo()
+        return Ledger()
+
+    monkeypatch.setattr(Workspace, "ledger", before_the_commit)
+    assert Workspace(out).has_unit_folders
+    assert run(out).status == "nothing_to_do"
 
 
 def test_two_processes_doing_the_same_rank_do_no_harm(tmp_path: Path) -> None:
