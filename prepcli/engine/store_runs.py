@@ -53,7 +53,14 @@ class StoreRun(FolderRun):
         return super()._choose()
 
     def _begin(self, folder: RunFolder) -> None:
-        super()._begin(folder)
+        try:
+            super()._begin(folder)
+        except FileNotFoundError:  # a run that was committed meanwhile has taken our folder away
+            self.ledger = read_ledger(self.workspace)
+            self.workspace.enter_current()
+            if not self.options.overwrite and any(commit.digest != self.digest for commit in self._others):
+                self._refuse_other()
+            raise
         if not self.workspace.is_begun:
             self._become_writer()
         self.workspace.writes = True
