@@ -37,7 +37,8 @@ NEW_BYTES = ("write", "writev", "pwrite", "copy", "open", "mkdir", "link")
 """What a full disk refuses."""
 KINDS = ("OUT", "STATE", "TMP")
 STEPS = {
-    **dict.fromkeys(("wenet", "parquet", "codes", "context"), 2),
+    **dict.fromkeys(("wenet", "parquet", "omnilingual", "reshuffled", "convert", "fix-durations"), 2),
+    **dict.fromkeys(("prepare-texts", "score", "codes", "context"), 2),
     **dict.fromkeys(("mels", "codes-of-files", "omnivoice", "qwen3-tts"), 5),
 }
 """Of commands that write as others do, or import PyTorch, every n-th pair of a call and a kind of files is tried."""
