@@ -15,7 +15,7 @@ import yaml
 
 SAMPLE_RATE = 16000
 VOCABULARY = 128
-"""Number of word pieces; fewer where the texts have fewer."""
+"""Number of word pieces: fewer where the texts have fewer, more where their characters alone fill half of it."""
 
 
 def train_tokenizer(texts: list[str], folder: Path) -> None:
@@ -26,7 +26,8 @@ def train_tokenizer(texts: list[str], folder: Path) -> None:
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(texts),
         model_prefix=str(folder / "tokenizer"),
-        vocab_size=VOCABULARY,
+        vocab_size=max(VOCABULARY, 2 * len(set("".join(texts)))),
+        character_coverage=1.0,
         model_type="bpe",
         hard_vocab_limit=False,
         minloglevel=2,
@@ -80,7 +81,9 @@ def main() -> None:
         sys.exit("usage: python recipes/own_audio/small_ctc.py MANIFEST INPUT_CFG FOLDER")
     manifest, input_cfg, folder = map(Path, sys.argv[1:])
     with manifest.open(encoding="utf-8") as lines:
-        texts = [json.loads(line)["text"] for line in lines]
+        texts = [text for line in lines if (text := json.loads(line).get("text"))]
+    if not texts:
+        sys.exit(f"{manifest}: no record has a text, and a tokenizer is made of texts")
     tokenizer = folder.absolute() / "tokenizer"
     train_tokenizer(texts, tokenizer)
     config = folder / "train.yaml"

@@ -1,5 +1,6 @@
 """The recipe from folders of audio to a training config with two languages."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -88,3 +89,27 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "own_audio: set FIRST and SECOND to LANGUAGE:FOLDER, or give --mini\n"
     assert list(tmp_path.iterdir()) == []
+
+
+LANGUAGES = {
+    "en": "the quick brown fox jumps over the lazy dog and runs away",
+    "ru": "съешь ещё этих мягких французских булок да выпей же чаю",
+    "el": "ξεσκεπάζω την ψυχοφθόρα βδελυγμία και τρέχω στο σπίτι",
+    "zh": " ".join(chr(0x4E00 + number) for number in range(0, 4000, 10)),
+}
+
+
+def test_tokenizer_of_four_languages_knows_every_character(tmp_path: Path) -> None:
+    """Chinese alone has more characters than the tokenizer of an English corpus has pieces."""
+    sentencepiece = pytest.importorskip("sentencepiece")
+    texts = [" ".join(text.split()[start::5]) for text in LANGUAGES.values() for start in range(5)]
+    records = [{"audio_filepath": "a.wav", "duration": 1.0, "text": text} for text in texts]
+    records.append({"audio_filepath": "a.wav", "duration": 1.0})  # NeMo reads such lines, too
+    manifest = tmp_path / "own.json"
+    manifest.write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    recipe = ROOT / "recipes/own_audio/small_ctc.py"
+    subprocess.run([sys.executable, recipe, manifest, "mix.yaml", "model"], cwd=tmp_path, check=True)
+    tokenizer = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "model/tokenizer/tokenizer.model"))
+    for text in texts:
+        assert tokenizer.unk_id() not in tokenizer.encode(text)
+        assert tokenizer.decode(tokenizer.encode(text)) == text
