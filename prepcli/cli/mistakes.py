@@ -167,11 +167,23 @@ class ExplainingCommand(TyperCommand):
         Raises:
             UsageError: an option is unknown, and there is advice on what to write instead.
         """
-        return super().parse_args(ctx, self._spelled(args))
+        spelled = self._spelled(args)
+        try:
+            return super().parse_args(ctx, list(spelled))
+        except typer.Exit:
+            self._check_values(ctx, spelled)
+            raise
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """See `click.Command.collect_usage_pieces`; arguments are named without the braces that typer adds."""
         return [piece[1:-1] if piece[:1] == "{" else piece for piece in super().collect_usage_pieces(ctx)]
+
+    def _check_values(self, ctx: Any, args: list[str]) -> None:
+        """After `--help`, check the values of other options, except that files exist: `submit_pipeline.sh` asks so."""
+        given, _, _ = self.make_parser(ctx).parse_args(args=args)
+        for one in self.params:
+            if one.name in given and one.type.name not in ("path", "file", "directory"):
+                one.type_cast_value(ctx, given[one.name])
 
     def _spelled(self, args: Sequence[str]) -> list[str]:
         """The arguments with dashes in the names of options (`--num_shards`, as scripts of NeMo spell it)."""

@@ -39,7 +39,7 @@ note_missing_prepcli() {
 }
 
 # wrong_option prepcli|python ARGUMENTS: prints what is wrong with the options of a step, if its program runs on this
-# machine. With --help a command of prepcli and a recipe check the names of options, and do nothing else.
+# machine. With --help a command of prepcli and a recipe check names and values of options, and do nothing else.
 wrong_option() {
     local program=() message result=0
     if [[ -n $CONTAINER_IMAGE ]]; then return 0; fi

@@ -32,8 +32,8 @@ if ((${#dry_run[@]})); then
     printf '\n' >&2
 fi
 
-# A wrong option of the last step would be found after the steps with a model. Names of options are enough to find it:
-# steps that differ in values only are checked once.
+# A wrong option of the last step would be found after the steps with a model. Steps that differ in paths only are
+# checked once.
 declare -A checked=()
 wrong=0
 while IFS= read -r line; do
@@ -41,12 +41,14 @@ while IFS= read -r line; do
     while [[ ${words[3]} != -- ]]; do words=("${words[@]:0:3}" "${words[@]:4}"); done
     names=${words[*]:4:2}
     for word in "${words[@]:6}"; do
-        if [[ $word == -* || ${words[5]} == download ]]; then names+=" ${word%%=*}"; fi
+        if [[ $word == -*=*/* ]]; then word=${word%%=*}; fi
+        if [[ $word != */* ]]; then names+=" $word"; fi
     done
     if [[ -n ${checked[$names]:-} ]]; then continue; fi
     checked[$names]=1
     found=$(wrong_option "${words[@]:4}")
-    if [[ -n $found ]]; then
+    if [[ -n $found && -z ${checked[${words[1]}: $found]:-} ]]; then
+        checked[${words[1]}: $found]=1 # said once of a step, not for every data set
         printf 'submit_pipeline.sh: step %s of %s: %s\n' "${words[1]}" "${words[0]}" "$found" >&2
         wrong=1
     fi

@@ -322,15 +322,16 @@ def test_a_dry_run_shows_the_table_beside_the_lines(tmp_path: Path) -> None:
 
 
 CONFIG = """\
-data_sets: [{name: a, manifest: a.json}, {name: b, manifest: b.json}]
+data_sets: [{name: a, manifest: a.json, size: 8}, {name: b, manifest: b.json, size: 8k}]
 steps:
   - {name: first, command: "prepcli extend-context-audio {manifest} out --group-by=x"}
   - {name: second, sbatch: --ntasks=2, command: "prepcli manifest-to-shar {manifest} {name} --shard-sise=8"}
   - {name: third, command: "prepcli download an4 --data-rot={name}"}
   - {name: fourth, command: "python {repository}/recipes/magpietts/prepare_manifest.py {manifest} out --langauge=en"}
   - {name: fifth, command: "python own.py --any-option"}
+  - {name: sixth, command: "prepcli manifest-to-shar {manifest} {name} --shard-size={size}"}
 """
-"""A pipeline with a wrong option in three steps."""
+"""A pipeline with a wrong option in three steps, and a wrong value in one that only the second data set has."""
 
 
 @pytest.mark.parametrize("words", [["--dry-run"], []])
@@ -347,6 +348,8 @@ def test_wrong_options_of_all_steps_are_found_before_a_step_is_submitted(words: 
         "step second of a: there is no option --shard-sise: did you mean --shard-size?",
         "step third of a: there is no option --data-rot: did you mean --data-root?",
         "step fourth of a: there is no option --langauge: did you mean --language?",
+        "step sixth of b: invalid value for '--shard-size': '8k' is not a whole number "
+        "(see prepcli manifest-to-shar --help)",
     ]
     assert not (tmp_path / "submitted").exists() and not (tmp_path / "ran").exists()
 
