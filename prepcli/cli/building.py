@@ -88,7 +88,7 @@ def _watch(options: Any, found: "Sequence[Status]") -> int:
                 typer.echo(as_text(f"{now}  {line}" for line in rows_shown))
             shown = rows
             sys.stdout.flush()
-        if not any(one.state in ("planning", "running", "finishing", "not_started") for one in found):
+        if not any(one.state in ("planning", "running", "waiting", "finishing", "not_started") for one in found):
             return 0 if all(one.state == "finished" for one in found) else 4
         time.sleep(options.every)
         found = declaration(status).work(options)

@@ -24,6 +24,7 @@ from prepcli.engine.publishing.recorded import is_ours
 from prepcli.engine.publishing.rejects import first_if_all_alike, joined_rejects, num_retryable
 from prepcli.engine.ranks.drafts import drafts_of_others, from_the_ends, units_to_help_with
 from prepcli.engine.ranks.progress import RankProgress, new_progress, note_late_rank, progress_file, remove_stale_tmp
+from prepcli.engine.ranks.stages import preparing
 from prepcli.engine.run.job import AnyJob, RunOptions
 from prepcli.engine.run.report import Report, build_report, paths_in, set_verdict
 from prepcli.engine.run.share import at_work, do_share
@@ -320,7 +321,8 @@ class FolderRun:
         workspace = self.workspace
         self.markers.clear()
         if not _is_begun(folder) and self._may_begin(folder):
-            self.job.prepare(self.plan)
+            with preparing(workspace, self.job.preparing):
+                self.job.prepare(self.plan)
             workspace.enter(folder.path)
             workspace.prepare()
             refuse_other_file_systems(self)

@@ -141,6 +141,7 @@ class ModelJob(PlannedJob[UnitT, Contents]):
     """
 
     shared_notes = DECODING
+    preparing = "loading the model"
 
     def __init__(
         self,

@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import os
 import signal
+import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -16,10 +18,12 @@ from prepcli.commands.extend_context_audio.command import extend_context_audio
 from prepcli.engine.ranks.progress import RankProgress, SharedCounter, progress_file
 from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.report import Report
+from prepcli.engine.run.status import Status, read_status, workspaces_to_show
 from prepcli.engine.run.unit import Execution
 from prepcli.engine.state.plan import StoredPlan, Unit
 from prepcli.engine.state.stored_units import read_units
 from prepcli.engine.state.workspace import Workspace, read_document
+from prepcli.errors import UsageError
 from prepcli.jobs import model_job, prefetch
 from prepcli.models.running import ModelRunner, Running
 from prepcli.processes.ranks import Rank
@@ -27,8 +31,9 @@ from tests.conftest import MINI_CORPUS, tree
 from tests.engine.folder_runs import begun_workspace
 from tests.support.engine_options import call_with, codes_workspace
 from tests.support.lazy import lazy
+from tests.support.running import prepcli
 from tests.support.shar_sets import make
-from tests.support.toy_codec import use_toy_codec
+from tests.support.toy_codec import ToyCodec, use_toy_codec
 from tests.support.toy_voice import use_toy_voice
 
 if TYPE_CHECKING:
@@ -241,3 +246,26 @@ def test_the_next_unit_is_started_before_the_last_batches_of_a_unit_are_taken(
     assert len(started) > 3 * depth
     in_turn = [step for number in range(1, len(started) + 1) for step in (("start", number), ("take", number - depth))]
     assert steps[: len(in_turn) - depth] == [step for step in in_turn if step[1] > 0]
+
+
+def test_status_while_the_model_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All is planned then, and no unit has begun."""
+    seen: list[Status] = []
+
+    def load(name: str) -> ToyCodec:
+        seen.extend(map(read_status, workspaces_to_show(tmp_path / "codes")))
+        return ToyCodec(name)
+
+    use_toy_codec(monkeypatch.setattr, load)
+    options = ("--codec-model", "toy", "--output-dir", tmp_path / "codes")
+    done = prepcli("extend-codec-codes", MINI_CORPUS / "manifest.json", *options)
+    assert done.code == 0, done.err
+    assert [(one.state, one.stage, one.stage_done, one.stage_total) for one in seen] == [
+        ("planning", "loading the model", 0, 1)
+    ]
+    assert [(rank.rank, rank.host) for rank in seen[0].ranks] == [(0, socket.gethostname())]
+    assert prepcli("status", tmp_path / "codes", "--json").json["state"] == "finished"
+    use_toy_codec(monkeypatch.setattr, Mock(side_effect=UsageError("cannot be loaded")))
+    options = ("--codec-model", "toy", "--output-dir", tmp_path / "other")
+    assert prepcli("extend-codec-codes", MINI_CORPUS / "manifest.json", *options).code == 2
+    assert not (tmp_path / "other.prepcli").exists()

@@ -6,6 +6,7 @@ import re
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,6 +58,11 @@ class Tarring:
         """The progress files of the run."""
         return list(self.out.with_name("out.prepcli").glob(f"*/progress/{pattern}"))
 
+    def status(self) -> dict[str, Any]:
+        """The status of the run, where `squeue` knows the cluster."""
+        said = self.cluster.run(sys.executable, "-m", "prepcli", "status", str(self.out), "--json")
+        return dict(json.loads(said))
+
     def documents(self) -> dict[str, int]:
         """The units that are done, each with the time of its document."""
         documents = self.out.with_name("out.prepcli").glob("*/units/*/unit.json")
@@ -92,8 +98,8 @@ def test_killed_step_is_continued_by_another_number_of_tasks(tarring: Tarring, u
     assert tarring.cluster.wait(job) == ["CANCELLED"]
     assert 2 <= published(tarring.out) < NUM_SHARDS
     tarring.hold.unlink()
-    status = prepcli("status", tarring.out, "--json").json
-    assert status["state"] != "finished"
+    status = tarring.status()
+    assert (status["state"], status["waits_for"]) == ("stopped", "")
     assert "submit.sh manifest-to-tarred --ntasks=3 -- " in status["continue_with"]
     again = tarring.submit("--ntasks=2", "--nodes=2")
     assert tarring.cluster.wait(again) == ["COMPLETED"], tarring.log(again)
@@ -133,6 +139,10 @@ def test_time_limit_gives_exit_code_4_and_a_job_that_continues(tarring: Tarring,
     wait_until(lambda: "back into the queue" in tarring.log(job), "no signal before the time limit")
     assert "ended with exit code 4" in tarring.log(job)
     assert published(tarring.out) < NUM_SHARDS
+    wait_until(lambda: tarring.cluster.states(job) == ["PENDING"], "the job is not in the queue")
+    status = tarring.status()
+    assert (status["state"], status["continue_with"]) == ("waiting", None)
+    assert status["waits_for"].startswith(f"job {job} of Slurm is PENDING")
     tarring.hold.unlink()
     assert tarring.cluster.wait(job) == ["COMPLETED"], tarring.log(job)
     assert tarring.cluster.jobs(job)[0]["Restarts"] == "1"

@@ -1,12 +1,15 @@
 """Stages of the work that one rank does for all before there is a plan: `prepcli status` reads them in `stage.json`."""
 
+import contextlib
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
 from prepcli.engine.state.workspace import Workspace, write_json
 from prepcli.interface.calls import command_line
+from prepcli.processes.owner import last_change, touching
 
 LOCK_FILE = "lock"
 """The lock (`prepcli.engine.lock`) of the rank that reads the manifests or plans, in the folder of the index."""
@@ -43,3 +46,28 @@ def begin_stage(folder: Path, workspace: Workspace, doing: str, total: int, resu
         rank, owner = workspace.rank.rank, str(workspace.owner)
         stage = Stage(doing, total, results, run_with, str(Path.cwd()), rank, socket.gethostname(), owner)
         write_json(folder / STAGE_FILE, stage, durable=False)
+
+
+@contextlib.contextmanager
+def preparing(workspace: Workspace, doing: str) -> Iterator[None]:
+    """Within the context, the newest `stage.json` says that this rank, which has a plan, prepares for the units.
+
+    Without an index, that file is written for the time of the context. Does nothing if `doing`, the words for the work,
+    is empty.
+    """
+    if not doing:
+        yield
+        return
+    newest = max(workspace.index.glob(f"*/{STAGE_FILE}"), key=last_change, default=None)
+    path = newest or workspace.index / "none" / STAGE_FILE
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        begin_stage(path.parent, workspace, doing, 1, "units")
+        with touching(path):
+            yield
+    finally:
+        if newest is None:
+            with contextlib.suppress(OSError):  # another rank needs the folder, or has removed it
+                path.unlink()
+                for folder in (path.parent, workspace.index, workspace.root):
+                    folder.rmdir()

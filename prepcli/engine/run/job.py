@@ -43,6 +43,7 @@ class Job(ABC, Generic[UnitT, Contents]):
         ranks_help: whether ranks make units of each other as well, when their share is done.
         shared_notes: the name of the notes about crashes, if a worker works on several units at once; empty if each
             worker has its own unit (`prepcli.engine.run.crashes`).
+        preparing: words for what `prepare` does, for `status`; empty if that takes no time.
         rejects_in_order: whether the rejects of all units, one unit after the other, have the order of the inputs, and
             the plan has no rejects. The rejects are then joined without sorting, because there may be millions.
         telemetry: the names of those facts in the result of `finish` that are figures about the run; the summary shows
@@ -58,6 +59,7 @@ class Job(ABC, Generic[UnitT, Contents]):
     shares_out: bool = False
     ranks_help: bool = False
     shared_notes: str = ""
+    preparing: str = ""
     rejects_in_order: bool = False
     telemetry: Collection[str] = ()
     defaults: Mapping[str, str] = {}

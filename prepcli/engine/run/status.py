@@ -25,6 +25,7 @@ from prepcli.engine.state.workspace import Workspace, read_document, workspace_o
 from prepcli.errors import UsageError, option
 from prepcli.interface.printing import aligned, as_text, printable_command
 from prepcli.processes.owner import REPEAT_SECONDS, Owner, has_ended, last_change
+from prepcli.processes.queue import queued_job
 from prepcli.storage.addresses import is_address
 from prepcli.storage.paths import AnyPath, absolute
 
@@ -36,8 +37,9 @@ class RankStatus(msgspec.Struct):
     """The status of one rank of the newest launch.
 
     `state`: as in `prepcli.engine.ranks.progress.RankProgress`, or `silent` (running, but without a sign of life), or
-    `not_started`. `share_done` is between 0 and 1. `working_on`: the units that the rank is doing, from any share.
-    While there is no plan, only the rank is listed that works on it.
+    `not_started`. `share_done` is between 0 and 1, of the audio, or of the records if the plan does not know
+    durations. `working_on`: the units that the rank is doing, from any share. While there is no plan, only the rank is
+    listed that works on it.
     """
 
     rank: int
@@ -55,8 +57,9 @@ class Status(msgspec.Struct):
     """The progress of a run. Rates cover the ranks that are running now.
 
     `state`: planning (there are no units yet: `stage` says what the ranks do, `stage_done` how many of its
-    `stage_total` tasks are done), running, finished, stopped, finishing (all units are done, and their parts are being
-    merged) or not_started (no trace of a run was found). `part` names a run that added to `out` (`version_1`,
+    `stage_total` tasks are done), running, finished, stopped, waiting (Slurm will start the job again, which continues:
+    `waits_for` names it), finishing (all units are done, and their parts are being merged) or not_started (no trace of
+    a run was found). `part` names a run that added to `out` (`version_1`,
     `codes_<name>`), or the folder of an unfinished run that was begun in addition to another one, for example with
     `--overwrite`; it is empty for the run that made `out`. `missing`: the ids of units that are not done.
     `eta_seconds`: the seconds until the slowest rank will end; None if no rank is running, infinite if unknown.
@@ -94,6 +97,7 @@ class Status(msgspec.Struct):
     stage_done: int = 0
     stage_total: int = 0
     num_bytes: int = 0
+    waits_for: str = ""
 
     def __str__(self) -> str:
         """The lines that `status` prints for this run."""
@@ -155,6 +159,7 @@ def read_status(workspace: Workspace) -> Status:
     if change is not None and state == "finished":
         state, report = "stopped", None
     run_again = change.run_with if change is not None else plan.run_again(workspace.named)
+    waits_for = queued_job(ranks[0].launch_id) if state == "stopped" and ranks else ""
     rejects_file = absolute(workspace.rejects_file)
     retryable = num_retryable(rejects)  # including the rejects of the plan, for audio that was missing during indexing
     slowest = max(running, key=_seconds_to_go, default=None)
@@ -162,7 +167,8 @@ def read_status(workspace: Workspace) -> Status:
         out=str(workspace.named),
         part=_part(workspace),
         command=plan.command,
-        state=state,
+        state="waiting" if waits_for else state,
+        waits_for=waits_for,
         units=len(units),
         units_done=len(markers),
         missing=missing,
@@ -180,7 +186,7 @@ def read_status(workspace: Workspace) -> Status:
         eta_seconds=_seconds_to_go(slowest) if slowest else None,
         ranks=_rank_rows(workspace, ranks, {rank.rank for rank in running}),
         slowest_rank=slowest.rank if slowest else None,
-        continue_with=run_again if report is None else None,
+        continue_with=run_again if report is None and not waits_for else None,
         retry_with=f"{run_again} --retry-rejects" if report is not None and retryable else None,
         repair_with=None if report is None else repair_command(plan.command, rejects, rejects_file, plan.settings),
         left_out=sum(count for reason, count in rejects.items() if not is_bad(reason, plan.command)),
@@ -249,13 +255,14 @@ def _rank_rows(workspace: Workspace, ranks: list[RankProgress], running: Collect
         if rank is None:
             rows.append(RankStatus(number, "not_started"))
             continue
+        done, total = rank.work
         rows.append(
             RankStatus(
                 rank=number,
                 state="silent" if rank.state == "running" and number not in running else rank.state,
                 units_done=rank.units_done,
                 units_total=rank.units_total,
-                share_done=rank.records_done / rank.records_total if rank.records_total else 1.0,
+                share_done=done / total if total else 1.0,
                 records_per_second=_rate(rank),
                 host=rank.host,
                 message=rank.message,
@@ -300,7 +307,7 @@ def workspaces_of(out: AnyPath, work_dir: Path | None = None) -> list[Workspace]
         path
         for pattern in ("codes_*", "cuts_*", "sets/*")
         for path in root.glob(pattern)
-        if Workspace(out, path, work_dir=work_dir).plan_file.exists()
+        if _is_begun(Workspace(out, path, work_dir=work_dir))
     )
     sets = [read_document(path, SetOutputs) for path in sorted(root.glob(f"sets/*/{SET_OUTPUTS_FILE}"))]
     files = [workspace_of(out / name) for one in sets if one is not None for name in one.outputs]
@@ -314,6 +321,10 @@ def workspaces_of(out: AnyPath, work_dir: Path | None = None) -> list[Workspace]
     main = workspace_of(out, work_dir)
     own = [main] if main.plan_file.exists() or not (later or files) else []
     return [*own, *(Workspace(out, path, work_dir=work_dir) for path in later), *files]
+
+
+def _is_begun(workspace: Workspace) -> bool:
+    return workspace.plan_file.exists() or any(workspace.index.glob(f"*/{STAGE_FILE}"))
 
 
 def workspaces_to_show(out: AnyPath, work_dir: Path | None = None) -> list[Workspace]:
@@ -425,6 +436,8 @@ def lines_of(status: Status) -> list[str]:
         lines.append(repair_line(status.repair_with))
     if status.num_bytes and status.state == "stopped":
         lines.append(f"  size     {format_bytes(status.num_bytes)} in {status.out}.prepcli")
+    if status.waits_for:
+        lines.append(f"  continues by itself: {status.waits_for}")
     if status.continue_with:
         lines.append(f"  continue with: {printable_command(status.continue_with)}")
     return lines
