@@ -1,5 +1,6 @@
 """Functions that all reports share."""
 
+import html
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -7,6 +8,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PERCENTILES = (0, 1, 5, 25, 50, 75, 95, 99, 100)
+
+
+class ShownInNotebooks:
+    """Base of the reports: a notebook shows the text that the command prints."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
 
 
 def brief(report: Any, *names: str) -> str:

@@ -1,5 +1,6 @@
-"""`print(report)` prints what the command line prints, for every kind of report."""
+"""`print(report)` prints what the command line prints, for every kind of report, and notebooks show it."""
 
+import html
 import re
 import shutil
 from collections.abc import Callable
@@ -80,7 +81,9 @@ def test_the_text_of_a_report(kind: str, work: Callable[[], None]) -> None:
     assert [done.code for done in printed] == [0] * len(printed)
     work()
     for done, (words, function) in zip(printed, CALLS[kind], strict=True):
-        assert without_times(f"{function()}\n") == without_times(done.out), words
+        report = function()
+        assert without_times(f"{report}\n") == without_times(done.out), words
+        assert report._repr_html_() == f"<pre>{html.escape(str(report))}</pre>"
 
 
 def without_times(text: str) -> str:

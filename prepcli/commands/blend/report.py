@@ -7,6 +7,7 @@ import msgspec
 
 from prepcli.commands.blend.nodes import Node
 from prepcli.interface.printing import aligned, as_text
+from prepcli.interface.reports import ShownInNotebooks
 
 
 class BlendedSet(msgspec.Struct):
@@ -28,7 +29,7 @@ class BlendedSet(msgspec.Struct):
     weight: float
 
 
-class BlendReport(msgspec.Struct):
+class BlendReport(ShownInNotebooks, msgspec.Struct):
     """The config that was written, its data sets, and the groups that they are in.
 
     `status`: done, dry_run or nothing_to_do (the file already had this content). `checked`: NeMo has read the config.

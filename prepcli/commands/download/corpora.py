@@ -7,6 +7,7 @@ import msgspec
 from prepcli.commands.download.recipes import RECIPES
 from prepcli.interface.corpora import CORPORA
 from prepcli.interface.printing import aligned, as_text
+from prepcli.interface.reports import ShownInNotebooks
 
 
 class ListedCorpus(msgspec.Struct):
@@ -29,7 +30,7 @@ class ListedCorpus(msgspec.Struct):
     source: str
 
 
-class CorpusList(msgspec.Struct):
+class CorpusList(ShownInNotebooks, msgspec.Struct):
     """The corpora in the output of `prepcli download --list`: first prepcli's own, then those that lhotse prepares."""
 
     corpora: Sequence[ListedCorpus]

@@ -6,10 +6,11 @@ from typing import Any
 
 from prepcli.engine.run.report import Report, format_bytes
 from prepcli.interface.printing import as_text
+from prepcli.interface.reports import ShownInNotebooks
 
 
 @dataclass
-class DownloadReport:
+class DownloadReport(ShownInNotebooks):
     """The report of a corpus.
 
     Attributes:

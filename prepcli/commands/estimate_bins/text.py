@@ -5,8 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from typing import Any
 
+from prepcli.interface.reports import ShownInNotebooks
 
-class BinsText(ABC):
+
+class BinsText(ShownInNotebooks, ABC):
     """Base of the reports on bins: the text that commands print, and the JSON document.
 
     `format(report, "quiet")` is the text for `--quiet`, which is the bins alone.

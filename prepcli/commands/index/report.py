@@ -4,9 +4,10 @@ import msgspec
 
 from prepcli.engine.run.report import format_bytes
 from prepcli.interface.printing import as_text
+from prepcli.interface.reports import ShownInNotebooks
 
 
-class IndexReport(msgspec.Struct):
+class IndexReport(ShownInNotebooks, msgspec.Struct):
     """The result of one call of `index`.
 
     `status`: done, nothing_to_do, dry_run, ok (after --check), or broken (there are problems). `files`: number of data

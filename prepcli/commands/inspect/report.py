@@ -13,7 +13,7 @@ from prepcli.commands.inspect.sections import quantiles_of, sections_of, text_of
 from prepcli.commands.inspect.tally import Floats32, Share
 from prepcli.commands.inspect.tars import CodeFacts, TarFacts
 from prepcli.interface.printing import as_text, encodable
-from prepcli.interface.reports import brief
+from prepcli.interface.reports import ShownInNotebooks, brief
 
 _NUM_FIRST = 3
 _NUM_SPEAKERS = 8
@@ -107,7 +107,7 @@ class PartOfMix(msgspec.Struct):
 
 
 @dataclass
-class Inspection:
+class Inspection(ShownInNotebooks):
     """Facts about `path`. Facts that its kind of data does not have are empty or 0.
 
     Durations are in seconds, sampling rates and `bandwidth` in Hz, `snr` in dB, `loudness` in LUFS. `chars_per_second`

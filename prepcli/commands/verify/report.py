@@ -5,12 +5,13 @@ from typing import Any
 import msgspec
 
 from prepcli.interface.printing import as_text
+from prepcli.interface.reports import ShownInNotebooks
 
 MAX_PROBLEMS = 1000
 """Maximum number of listed problems of a manifest: with a wrong folder, each line is a problem."""
 
 
-class VerifyReport(msgspec.Struct):
+class VerifyReport(ShownInNotebooks, msgspec.Struct):
     """The counts of the checked data, and every problem.
 
     `kind`: tarred, shar (also for its codes), wenet, mels, parquet, omnilingual, omnivoice, qwen3-tts, manifest,

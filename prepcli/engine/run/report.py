@@ -22,11 +22,12 @@ from prepcli.engine.state.workspace import Workspace, read_document
 from prepcli.errors import RejectReason, option
 from prepcli.interface.calls import command_line
 from prepcli.interface.printing import as_text, printable_command
+from prepcli.interface.reports import ShownInNotebooks
 from prepcli.storage.paths import AnyPath, absolute
 from prepcli.version import __version__
 
 
-class Report(msgspec.Struct):
+class Report(ShownInNotebooks, msgspec.Struct):
     """The result of a run. `records_in` is `records_out` + `rejects`; `skipped` counts records with a true `_skipme`.
 
     `status`: done, too_many_rejects, incomplete (units are missing) or nothing_to_do (the run was finished before).

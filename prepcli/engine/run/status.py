@@ -24,6 +24,7 @@ from prepcli.engine.state.work_folder import version_roots, work_folder
 from prepcli.engine.state.workspace import Workspace, read_document, workspace_of
 from prepcli.errors import UsageError, option
 from prepcli.interface.printing import aligned, as_text, printable_command
+from prepcli.interface.reports import ShownInNotebooks
 from prepcli.processes.owner import REPEAT_SECONDS, Owner, has_ended, last_change
 from prepcli.processes.queue import queued_job
 from prepcli.storage.addresses import is_address
@@ -53,7 +54,7 @@ class RankStatus(msgspec.Struct):
     working_on: list[str] = []
 
 
-class Status(msgspec.Struct):
+class Status(ShownInNotebooks, msgspec.Struct):
     """The progress of a run. Rates cover the ranks that are running now.
 
     `state`: planning (there are no units yet: `stage` says what the ranks do, `stage_done` how many of its
@@ -104,7 +105,7 @@ class Status(msgspec.Struct):
         return text_of([self])
 
 
-class Statuses(list[Status]):
+class Statuses(ShownInNotebooks, list[Status]):
     """The runs of one or several outputs: a list that also has the text and the document that `status` prints."""
 
     def __str__(self) -> str:
