@@ -47,6 +47,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
     Links to files that are not in the site become text.
     """
+    if page.file.src_uri == "index.md":
+        page.meta["hide"] = ["toc"]  # its place is for long lines of code
     in_site = {os.path.realpath(str(file.abs_src_path)): file.src_uri for file in files if file.abs_src_path}
     in_site |= {str(ROOT / "docs" / book.replace(".md", ".ipynb")): book for book in NOTEBOOKS}
     folder = (Path(page.file.abs_src_path) if page.file.abs_src_path else ROOT / "docs" / page.file.src_uri).parent

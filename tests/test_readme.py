@@ -216,3 +216,10 @@ def test_every_page_is_reached_from_the_readme() -> None:
 
 def test_the_readme_is_short() -> None:
     assert README.count("\n") <= 85
+
+
+def test_blocks_in_lists_are_at_their_end() -> None:
+    """The site takes a block behind a blank line out of its list, and would make a paragraph of the items after it."""
+    pages = [*DOCS, *ROOT.glob("*.md"), *ROOT.glob("[brs]*/**/README.md")]
+    assert len(pages) > 15
+    assert [path.name for path in pages if re.search(r"\n\n {1,3}\S", path.read_text())] == []

@@ -24,11 +24,12 @@ _PAGE = """<!DOCTYPE html>
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <title>{title}</title>
 <style>
-body {{ margin: 0 auto; max-width: 70rem; padding: 2rem; font: 15px/1.5 system-ui, sans-serif; color: #1f2933; }}
+body {{ margin: 0 auto; max-width: 90rem; padding: 2rem; font: 15px/1.5 system-ui, sans-serif; color: #1f2933; }}
 h2 {{ font-size: 1.05rem; margin: 2rem 0 .5rem; }}
 table {{ border-collapse: collapse; }}
+.wide {{ overflow-x: auto; }}
 th, td {{ text-align: right; padding: .25rem .9rem .25rem 0; border-bottom: 1px solid #e4e7eb; }}
-th:first-child, td:first-child {{ text-align: left; overflow-wrap: anywhere; }}
+th:first-child, td:first-child {{ text-align: left; min-width: 14rem; overflow-wrap: anywhere; }}
 </style></head><body><h1>{title}</h1>{tables}</body></html>
 """
 
@@ -188,6 +189,7 @@ def write_page(facts: dict[str, Any], notes: Sequence[str], title: str, path: Pa
     for name, (heading, *rows) in _tables(facts, is_wide=True):
         cells = [("th", heading), *(("td", row) for row in rows)]
         lines = ["".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row) for tag, row in cells]
-        tables.append(f"<h2>{name}</h2><table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>")
+        table = f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
+        tables.append(f'<h2>{name}</h2><div class="wide">{table}</div>')
     paragraphs = "".join(f"<p>{html.escape(printable(note))}</p>" for note in notes)
     write_side_file(path, _PAGE.format(title=html.escape(printable(title)), tables="".join(tables) + paragraphs))
