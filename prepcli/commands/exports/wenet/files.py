@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from prepcli.audio.channels import SEVERAL_CHANNELS, channels_note
-from prepcli.audio.info import unreadable
+from prepcli.audio.info import FFMPEG, unreadable
 from prepcli.audio.segments import WENET_RAW, Segment
 from prepcli.commands.exports.records import Conversion, ExportContents, ExportPlan
 from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
@@ -78,8 +78,13 @@ def write_lines(contents: ExportContents, unit: RecordUnit, writer: UnitWriter, 
 
 
 def _span(segment: Segment) -> tuple[float, float] | None:
-    """The seconds at which a segment begins and ends; None for a whole file."""
-    if not segment.info.is_passable:
+    """The seconds at which a segment begins and ends; None for a whole file.
+
+    Files that are read through ffmpeg here, torchaudio reads through ffmpeg as well; only where a segment in the middle
+    of such a file begins depends on the decoder.
+    """
+    is_read_by_ffmpeg = segment.info.format == FFMPEG and segment.start == 0
+    if not segment.info.is_passable and not is_read_by_ffmpeg:
         unreadable(segment.name, f"cannot be read by WeNet as it is; without {option('--raw')} it is encoded again")
     if segment.channel:
         raise RecordRejected(

@@ -13,6 +13,7 @@ from tests.commands.exports.wenet.reader import read_raw, read_shards
 from tests.conftest import MINI_CORPUS, SHORT_CORPUS, make_set, read_lines, tree, write_lines
 from tests.support.audio_files import write_audio
 from tests.support.running import prepcli
+from tests.support.tools import tool
 
 MANIFEST = SHORT_CORPUS / "manifest.json"
 
@@ -105,6 +106,23 @@ def test_segments_are_sample_exact_in_shards_and_in_the_data_list(
         assert (one.key, one.txt) == (other.key, other.txt)
         assert np.array_equal(one.audio, expected(audio, record))
         assert np.array_equal(other.audio, expected(audio, record))
+
+
+def test_the_data_list_names_m4a(tmp_path: Path) -> None:
+    """WeNet reads it through ffmpeg; where a segment in the middle begins, decoders do not agree."""
+    write_audio(tmp_path / "a.wav", 2.0, 16000)
+    tool("ffmpeg", "-v", "error", "-y", "-i", tmp_path / "a.wav", tmp_path / "a.m4a")
+    spans = [{"duration": 2.0}, {"duration": 1.0}, {"duration": 1.0, "offset": 0.5}]
+    records = [{"audio_filepath": "a.m4a", "text": str(number), **span} for number, span in enumerate(spans)]
+    manifest = write_lines(tmp_path / "m.json", records)
+    done = prepcli("manifest-to-wenet", manifest, tmp_path / "raw", "--raw", "--max-rejects", 1)
+    assert done.code == 0, done.err
+    listed = [json.loads(line) for line in (tmp_path / "raw/data.list").read_text().splitlines()]
+    assert [(one["txt"], one["wav"]) for one in listed] == [(text, str(tmp_path / "a.m4a")) for text in "01"]
+    assert (listed[1]["start"], listed[1]["end"]) == (0.0, 1.0)
+    (reject,) = read_lines(tmp_path / "raw.prepcli/rejects.jsonl")
+    assert "cannot be read by WeNet as it is; without --raw it is encoded again" in reject["reject_detail"]
+    assert prepcli("verify", tmp_path / "raw").code == 0
 
 
 def test_the_data_list_names_whole_files_without_bounds(tmp_path: Path) -> None:
