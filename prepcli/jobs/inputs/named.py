@@ -87,13 +87,17 @@ def describe(manifests: Sequence[str], num_records: int) -> list[str]:
 
 def names_note(manifests: Sequence[str]) -> dict[str, str]:
     """The note on `audio_filepath` in what is made of containers, as a fact for the report; else nothing."""
-    return {"containers": NAMES_NOTE} if any(isinstance(one, Catalogue) for one in manifests) else {}
+    return {"containers": NAMES_NOTE} if any(map(_holds_audio, manifests)) else {}
+
+
+def _holds_audio(path: str) -> bool:
+    return isinstance(path, Catalogue) and INPUT_KINDS[path.kind].holds_audio
 
 
 def refuse_containers(manifests: Sequence[str], flag: str) -> None:
     """Raise `UsageError` if audio lies in containers, because the option `flag` would list files that do not exist."""
     for one in manifests:
-        if isinstance(one, Catalogue) and INPUT_KINDS[one.kind].holds_audio:
+        if _holds_audio(one):
             raise UsageError(
                 f"the audio of {one} lies in a container, and {option(flag)} lists files for a trainer: leave it out, "
                 "or unpack the audio first with prepcli convert-audio"
