@@ -197,10 +197,7 @@ SCORE = Policy(
     "score", Samples.NEARLY, Channels.NAMED, "the file's", Again.NOTHING, "a rounded duration cuts off no sound"
 )
 PAGE = Policy("inspect --html", Samples.EXACT, Channels.ONE, "the file's", Again.PAGE, "a page plays a few seconds")
-POLICIES = (
-    *(TARRED, TARRED_SLICES, SHAR, WENET, WENET_RAW, PARQUET, OMNILINGUAL, MELS),
-    *(CONVERT, CONTEXT, CODES, SHAR_CODES, DUPLICATES, SCORE, PAGE),
-)
+POLICIES: tuple[Policy, ...] = tuple(one for one in vars().values() if isinstance(one, Policy))
 """The policies of all commands; `docs/formats.md` has the table."""
 
 

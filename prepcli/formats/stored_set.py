@@ -25,7 +25,7 @@ class StoredSet(ABC):
     A kind defines `kind`, `found_in` and `title`, and of the rest what differs for it.
 
     Attributes:
-        kind: tarred, shar, codes, wenet, mels, parquet, omnilingual, omnivoice or qwen3-tts.
+        kind: the name of the kind, such as tarred, by which other modules find what they do with it.
         index_kind: the kind of the indexes of its tars; None if `index` makes none for this kind.
         folder: the folder.
         listed: the names in the folder when the set was found, or only those that belong to the set.

@@ -21,7 +21,7 @@ from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.formats.names import absolute_folder, path_in
 from prepcli.gate import note_on_moved
 from prepcli.interface.options import PathText, settings_of
-from prepcli.jobs.inputs.named import NAMES_NOTE, NUMBERED_LANGUAGES, describe
+from prepcli.jobs.inputs.named import NUMBERED_LANGUAGES, describe, names_note
 from prepcli.manifest.fields import AUDIO_FIELDS
 from prepcli.manifest.index import ManifestIndex, content_digest
 from prepcli.manifest.missing import explain_missing, spread_over
@@ -209,11 +209,13 @@ class Records:
         They explain the names of records in containers, and say that all paths are absolute if the manifests have
         several base folders. If neither applies, they name the base folder of paths, unless this is `out`.
         """
-        named = {"containers": NAMES_NOTE} if any(isinstance(one.path, Catalogue) for one in self.index.sources) else {}
+        paths = [one.path for one in self.index.sources]
+        named = names_note(paths)
         base = self.audio_base_dir
         if base is None:
             return named | {"audio_base_dir": "none: the manifests are in several folders, so all paths are absolute"}
-        return named if base == absolute_folder(str(out)) or named else {"audio_base_dir": base}
+        paths_stay = base == absolute_folder(str(out)) or any(isinstance(path, Catalogue) for path in paths)
+        return named if paths_stay else {"audio_base_dir": base}
 
     def layout(self, what: object, make: Callable[[Scratch], Values]) -> Values:
         """Return the values of a job's plan over these records.

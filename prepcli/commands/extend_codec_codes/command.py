@@ -178,8 +178,8 @@ def extend_codec_codes(
     from prepcli.formats.names import check_loadable
     from prepcli.interface.calls import current_call
     from prepcli.interface.options import settings_of
+    from prepcli.jobs.inputs.kinds import SHAR
     from prepcli.jobs.inputs.named import refuse_unused
-    from prepcli.jobs.inputs.sets import SHAR
     from prepcli.jobs.source import RecordSource
     from prepcli.models.codecs import check_codec_model
     from prepcli.models.codecs import codec_name as name_of

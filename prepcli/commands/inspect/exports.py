@@ -52,8 +52,7 @@ def look_at_export(export: StoredSet, num_audio_files: int, found: Inspection) -
     """
     files = list(export.files())
     found.files = len(files)
-    if export.kind in _LOOKS:
-        _LOOKS[export.kind](export, files, num_audio_files, found)
+    LOOKS[export.kind](export, files, num_audio_files, found)
 
 
 def _look_at_wenet(export: WenetSet, files: list[AnyPath], num_audio_files: int, found: Inspection) -> None:
@@ -203,7 +202,7 @@ def _add_rows(task: tuple[AudioFacts, AnyPath, int]) -> AudioFacts:
     return audio
 
 
-_LOOKS: dict[str, Callable[[Any, list[AnyPath], int, Inspection], None]] = {
+LOOKS: dict[str, Callable[[Any, list[AnyPath], int, Inspection], None]] = {
     "wenet": _look_at_wenet,
     "mels": _look_at_mels,
     "parquet": _look_at_parquet,

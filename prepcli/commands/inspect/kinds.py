@@ -128,7 +128,7 @@ def _of_folder(folder: AnyPath) -> Subject:
 def _of_set(folder: AnyPath) -> Subject | None:
     """The data set or export that a folder is; None if it is neither."""
     stored = open_set(folder)
-    return None if stored is None else _SUBJECTS.get(stored.kind, _export)(stored, folder)
+    return None if stored is None else SUBJECTS.get(stored.kind, _export)(stored, folder)
 
 
 def _shar(one: SharSet, _: AnyPath) -> Subject:
@@ -219,13 +219,14 @@ def _export(one: StoredSet, path: AnyPath) -> Subject:
     return Subject(one.kind, title, tars={"": tars} if tars else {}, out=out, export=one)
 
 
-_SUBJECTS: dict[str, Callable[[Any, AnyPath], Subject]] = {
+SUBJECTS: dict[str, Callable[[Any, AnyPath], Subject]] = {
     "shar": _shar,
     "tarred": _tarred,
     "codes": _codes,
     "parquet": _parquet,
 }
-"""The function for each kind of set; all other kinds are exports (`_export`)."""
+"""The function for each kind of set; all other kinds are exports (`_export`), and have a function in
+`prepcli.commands.inspect.exports.LOOKS`."""
 
 
 def _loose_tars(folder: AnyPath) -> Subject | None:
@@ -270,7 +271,7 @@ def _of_file(path: AnyPath) -> Subject:
     if path.name.endswith(_TAR) or _begins_as_tar(path):
         return _of_tars([path], "a tar")
     if (export := export_of(path)) is not None:
-        return _SUBJECTS.get(export.kind, _export)(export, path)
+        return SUBJECTS.get(export.kind, _export)(export, path)
     if path.suffix == ".zip":
         return _of_containers(containers_at(name), path.parent)
     kind = line_kind(path)

@@ -10,7 +10,7 @@ from prepcli.errors import RecordRejected
 from prepcli.formats.names import absolute_folder
 from prepcli.gate import note_on_moved
 from prepcli.interface.shared_options import SetInput
-from prepcli.jobs.inputs.named import NAMES_NOTE, manifests_of, refuse_unused
+from prepcli.jobs.inputs.named import manifests_of, names_note, refuse_unused
 from prepcli.manifest.fields import decode_value
 from prepcli.manifest.lines import read_line
 from prepcli.manifest.scan import Range, lines_of
@@ -42,7 +42,7 @@ def set_source(path: str, how: str, asked: MakeSettings) -> EntrySource:
                     yield entry
 
     def notes() -> Iterator[str]:
-        yield NAMES_NOTE
+        yield from names_note(manifests).values()
         if num_moved:
             yield note_on_moved(num_moved, "their cuts")
 

@@ -8,6 +8,7 @@ from functools import partial
 
 from prepcli.errors import UsageError, option
 from prepcli.interface.shared_options import SetInput
+from prepcli.jobs.inputs.kinds import INPUT_KINDS
 from prepcli.jobs.inputs.revisions import Commits, with_commits
 from prepcli.manifest.sources import expand_paths
 from prepcli.storage.addresses import on_hub
@@ -25,7 +26,6 @@ NUMBERED_LANGUAGES = (
 )
 _OF_TARRED = re.compile(r"(^|/)(tarred_audio_manifest(_version_\d+)?|sharded_manifests/manifest_\d+)\.json$")
 """Matches the manifests of a tarred set. The tars next to them hold the audio."""
-_FILES = {"webdataset": "tar", "Parquet": "file", "zip archive": "file", "WeNet list": "list"}
 
 
 def manifests_of(spec: str, options: SetInput, commits: Commits = dict[str, str]) -> list[str]:
@@ -77,7 +77,7 @@ def refuse_unused(inputs: Sequence[str], options: SetInput) -> None:
 def describe(manifests: Sequence[str], num_records: int) -> list[str]:
     """A sentence on the recognized inputs, such as "tarred set, 4 shards, 48 records"; empty if all are manifests."""
     kinds = Counter(one.kind for one in manifests if isinstance(one, Catalogue))
-    named = [f"{kind}, {count:,} {_FILES.get(kind, 'shard')}{'s' * (count != 1)}" for kind, count in kinds.items()]
+    named = [f"{kind}, {count:,} {INPUT_KINDS[kind].file}{'s' * (count != 1)}" for kind, count in kinds.items()]
     if not named:
         return []
     others = len(manifests) - sum(kinds.values())
@@ -87,13 +87,17 @@ def describe(manifests: Sequence[str], num_records: int) -> list[str]:
 
 def names_note(manifests: Sequence[str]) -> dict[str, str]:
     """The note on `audio_filepath` in what is made of containers, as a fact for the report; else nothing."""
-    return {"containers": NAMES_NOTE} if any(isinstance(one, Catalogue) for one in manifests) else {}
+    return {"containers": NAMES_NOTE} if any(map(_holds_audio, manifests)) else {}
+
+
+def _holds_audio(path: str) -> bool:
+    return isinstance(path, Catalogue) and INPUT_KINDS[path.kind].holds_audio
 
 
 def refuse_containers(manifests: Sequence[str], flag: str) -> None:
     """Raise `UsageError` if audio lies in containers, because the option `flag` would list files that do not exist."""
     for one in manifests:
-        if isinstance(one, Catalogue) and one.kind != "WeNet list":
+        if _holds_audio(one):
             raise UsageError(
                 f"the audio of {one} lies in a container, and {option(flag)} lists files for a trainer: leave it out, "
                 "or unpack the audio first with prepcli convert-audio"

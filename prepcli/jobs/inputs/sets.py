@@ -22,6 +22,7 @@ from prepcli.interface.shared_options import SetInput
 from prepcli.jobs.inputs.arrow import ARROW_SUFFIXES, is_arrow, refusal_of_file, refusal_of_folder
 from prepcli.jobs.inputs.catalogue import EVERY, FieldNames, by_number
 from prepcli.jobs.inputs.keys import Keys
+from prepcli.jobs.inputs.kinds import LIST, PARQUET, SHAR, TARRED, WEBDATASET, WENET, ZIP
 from prepcli.jobs.inputs.lists import raw_list_lines
 from prepcli.jobs.inputs.rows import row_lines
 from prepcli.jobs.inputs.samples import sample_lines
@@ -32,8 +33,6 @@ from prepcli.storage.addresses import HUB, on_hub, parse_address
 from prepcli.storage.containers import ONE_PASS_SUFFIXES, Catalogue
 from prepcli.storage.paths import AnyPath, StorePath, absolute, path_of
 
-TARRED, SHAR, WENET = "tarred set", "Lhotse Shar", "WeNet shards"
-WEBDATASET, PARQUET, ZIP, LIST = "webdataset", "Parquet", "zip archive", "WeNet list"
 _TARS = (".tar", *ONE_PASS_SUFFIXES)
 _SPLIT_FILE = re.compile(r"(.+?)-(\d{5})-of-(\d{5})(?:-[0-9a-f]+)?\.parquet$")
 _SPLITS = {

@@ -11,18 +11,31 @@ from prepcli.commands.download.data_set import Archive
 from prepcli.commands.download.fetch import fetch
 from prepcli.errors import UsageError
 from prepcli.interface.commands import COMMANDS
+from prepcli.interface.corpora import CORPORA
 from tests.commands.download.conftest import PartsOf, Serve
 from tests.commands.download.miniatures import checksum_list, utterances, write_files
 from tests.conftest import read_lines
 from tests.support.running import prepcli
 
+PARTS: dict[str, list[dict[str, str]]] = {
+    "librispeech": [{"data_sets": "ALL"}, {"data_sets": "mini"}],
+    "libritts": [{"data_sets": "ALL"}],
+    "libritts-r": [{"data_sets": "ALL"}],
+    "vctk": [{"mic": "both"}],
+    "mls": [{"language": "german", "archive_format": "flac"}],
+    "hifitts2": [],  # not in archives
+}
+"""The options that name all parts of a corpus, which has more than one."""
+
 
 def test_archives_come_over_https(parts_of: PartsOf) -> None:
-    sets = [*parts_of("download_an4"), *parts_of("download_aishell"), *parts_of("download_ljspeech")]
-    sets += [*parts_of("download_librispeech", data_sets="ALL"), *parts_of("download_librispeech", data_sets="mini")]
-    sets += [*parts_of("download_libritts", data_sets="ALL"), *parts_of("download_libritts_r", data_sets="ALL")]
-    sets += [*parts_of("download_vctk", mic="both"), *parts_of("download_hifitts")]
-    sets += parts_of("download_mls", language="german", archive_format="flac")
+    sets = [
+        part
+        for corpus in CORPORA
+        if corpus.publisher is not None
+        for options in PARTS.get(corpus.name, [{}])
+        for part in parts_of(f"download_{corpus.name.replace('-', '_')}", **options)
+    ]
     archives = [one.archive for one in sets if one.archive is not None]
     assert len(archives) == len(sets) and all(archive.urls for archive in archives)
     plain = [url for archive in archives for url in archive.urls if not url.startswith("https://")]

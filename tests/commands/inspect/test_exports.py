@@ -8,7 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from prepcli.commands.inspect import exports, kinds
 from prepcli.errors import UsageError
+from prepcli.formats import sets
 from tests.commands.inspect.conftest import look
 from tests.conftest import SHORT_CORPUS
 from tests.support.audio_files import write_short_corpus
@@ -30,6 +32,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ):
         assert prepcli(command, MANIFEST, folder / str(out), *options).code == 0
     return folder
+
+
+def test_each_kind_of_set_is_looked_at() -> None:
+    assert {kind.kind for kind in sets.KINDS} == set(kinds.SUBJECTS) | set(exports.LOOKS)
 
 
 @pytest.mark.parametrize("part", ["shards", "shards/shards.list"])

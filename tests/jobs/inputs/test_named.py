@@ -3,12 +3,19 @@
 import pytest
 
 from prepcli.errors import UsageError
+from prepcli.interface.options import declared
 from prepcli.interface.shared_options import SetInput
+from prepcli.jobs.inputs.kinds import INPUT_KINDS, PARQUET, TARRED, WENET
 from prepcli.jobs.inputs.named import refuse_unused
-from prepcli.jobs.inputs.sets import PARQUET, TARRED, WENET
 from prepcli.storage.containers import Catalogue
 
 INPUTS = {"manifest": "m.json", "parquet": Catalogue("p.parquet", kind=PARQUET), "wenet": Catalogue("a", kind=WENET)}
+
+
+def test_each_value_of_input_format_reads_a_kind() -> None:
+    """The values stand where `--help` finds them without the kinds."""
+    (wanted,) = (one for one in declared(SetInput) if one.name == "input_format")
+    assert {name for kind in INPUT_KINDS.values() for name in kind.formats} == set(wanted.choices)
 
 
 @pytest.mark.parametrize(

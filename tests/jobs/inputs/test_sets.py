@@ -21,6 +21,7 @@ from tests.support.audio_files import write_short_corpus
 from tests.support.containers import SOURCES, samples, write_rows
 from tests.support.running import prepcli
 from tests.support.tars import write_tar
+from tests.support.toy_codec import use_toy_codec
 
 KINDS = {
     "tarred": ("tarred set", 2),
@@ -48,6 +49,22 @@ def test_kinds(source: str, tmp_path: Path) -> None:
         {KINDS[source][0]},
         KINDS[source][1],
     )
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("source", ["webdataset", "raw list"])
+def test_only_records_in_containers_are_noted(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A data list of WeNet names files, which trainers read."""
+    made = SOURCES[source](write_short_corpus(tmp_path / "corpus", 4), tmp_path)
+    use_toy_codec(monkeypatch.setattr)
+    for command, *options in (
+        ("score", tmp_path / "scored.json", "--fields", "text"),
+        ("make-manifest", tmp_path / "m.json", "--format", "set"),
+        ("extend-codec-codes", "--output-dir", tmp_path / "codes", "--codec-model", "toy8", "--devices", "cpu"),
+    ):
+        done = prepcli(command, made, *options)
+        assert done.code == 0, done.err
+        assert ("FILE::MEMBER" in done.out) == (source == "webdataset"), command
 
 
 @pytest.mark.parametrize(
