@@ -1,7 +1,8 @@
 """Options that several commands have: the type, the help text and the limits of each are declared here."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Any, Literal, Protocol, TypedDict, runtime_checkable
 
 from prepcli.interface.options import Option, Paths, PathText
 from prepcli.storage.member_names import NameEncoding
@@ -150,6 +151,34 @@ NumWorkers = Annotated[
         minimum=1,
         shown_default="available CPU cores",
         shapes_output=False,
+    ),
+]
+
+
+@runtime_checkable
+class UnitExecutor(Protocol):
+    """The part of `concurrent.futures.Executor` that makes units."""
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
+        """Call `function` in a worker; returns a `concurrent.futures.Future`."""
+
+
+Engine = Annotated[
+    str | None,
+    Option(
+        "Make the units as tasks of dask or ray; =ADDRESS: on that cluster, else on one that is started here.",
+        metavar="dask|ray[=ADDRESS]",
+        shapes_output=False,
+        order=1,
+    ),
+]
+Executor = Annotated[
+    UnitExecutor | None,
+    Option(
+        "Makes the units: any concurrent.futures.Executor, such as that of a Dask client.",
+        only="Python",
+        shapes_output=False,
+        order=1,
     ),
 ]
 MaxRejects = Annotated[

@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 from typing_extensions import Unpack
 
 from prepcli.engine.publishing.publish import Marker, UnitWriter
+from prepcli.engine.run.executors import do_in_executor
 from prepcli.engine.run.job import Job, RunOptions
 from prepcli.engine.run.options import run_options
 from prepcli.engine.run.report import Report
@@ -196,13 +197,20 @@ class FunctionJob(PlannedJob[UnitT, Contents]):
     ) -> None:
         super().__init__(output, plan, finish, settings, **hooks)
         self._write = write
+        self.takes_executor = True
 
     def execute(self, plan: Plan[UnitT, Contents], units: Sequence[UnitT], execution: Execution) -> Iterator[Marker]:
-        return do_in_workers(partial(self._process, plan.contents), units, execution)
+        process = partial(_process, self._write, plan.contents)
+        if execution.executor is not None:
+            return do_in_executor(execution.executor, process, units, execution)
+        return do_in_workers(process, units, execution)
 
-    def _process(self, contents: Contents, unit: UnitT, writer: UnitWriter, advance: Advance) -> None:
-        writer.advance = advance
-        self._write(contents, unit, writer)
+
+def _process(
+    write: Write[Contents, UnitT], contents: Contents, unit: UnitT, writer: UnitWriter, advance: Advance
+) -> None:
+    writer.advance = advance
+    write(contents, unit, writer)
 
 
 def run(

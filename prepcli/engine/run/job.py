@@ -1,7 +1,8 @@
 """The interface between a command and the engine. The engine knows nothing about speech, a job nothing about ranks."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Generic
 
@@ -11,13 +12,20 @@ from prepcli.engine.run.unit import Execution
 from prepcli.engine.state.plan import Contents, Plan, UnitT
 from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.workspace import Workspace
+from prepcli.interface.shared_options import UnitExecutor
 from prepcli.processes.ranks import Rank
 from prepcli.storage.paths import AnyPath
+
+OpenEngine = Callable[[], AbstractContextManager[UnitExecutor]]
+"""Opens an executor for the time of a run."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """The options of the engine, which every job has. A run may be continued with other values of these options."""
+    """The options of the engine, which every job has. A run may be continued with other values of these options.
+
+    With `engine`, an executor makes the units.
+    """
 
     rank: Rank = field(default_factory=Rank)
     num_workers: int = 1
@@ -27,6 +35,7 @@ class RunOptions:
     verify_inputs: bool = False
     steal: bool = True
     budget: Budget = field(default_factory=Budget)
+    engine: OpenEngine | None = None
 
 
 class Job(ABC, Generic[UnitT, Contents]):
@@ -44,6 +53,7 @@ class Job(ABC, Generic[UnitT, Contents]):
         shared_notes: the name of the notes about crashes, if a worker works on several units at once; empty if each
             worker has its own unit (`prepcli.engine.run.crashes`).
         preparing: words for what `prepare` does, for `status`; empty if that takes no time.
+        takes_executor: whether an executor (`RunOptions.engine`) can make the units.
         rejects_in_order: whether the rejects of all units, one unit after the other, have the order of the inputs, and
             the plan has no rejects. The rejects are then joined without sorting, because there may be millions.
         telemetry: the names of those facts in the result of `finish` that are figures about the run; the summary shows
@@ -60,6 +70,7 @@ class Job(ABC, Generic[UnitT, Contents]):
     ranks_help: bool = False
     shared_notes: str = ""
     preparing: str = ""
+    takes_executor: bool = False
     rejects_in_order: bool = False
     telemetry: Collection[str] = ()
     defaults: Mapping[str, str] = {}

@@ -1,14 +1,26 @@
 """The options of every job."""
 
+import contextlib
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
+from prepcli.errors import UsageError, option
 from prepcli.interface.options import Option
-from prepcli.interface.shared_options import InputArguments, Json, MaxRejects, NumWorkers, Progress, SetArguments
+from prepcli.interface.shared_options import (
+    Engine,
+    Executor,
+    InputArguments,
+    Json,
+    MaxRejects,
+    NumWorkers,
+    Progress,
+    SetArguments,
+)
 from prepcli.processes.workers import available_processors
 
 if TYPE_CHECKING:
-    from prepcli.engine.run.job import RunOptions
+    from prepcli.engine.run.job import OpenEngine, RunOptions
 
 Devices = Annotated[
     str,
@@ -100,6 +112,8 @@ class JobArguments(TypedDict, total=False):
     launch_id: LaunchId
     no_steal: NoSteal
     verify_inputs: VerifyInputs
+    engine: Engine
+    executor: Executor
     progress: Progress
 
 
@@ -134,4 +148,22 @@ def run_options(asked: Any) -> "RunOptions":
         verify_inputs=values["verify_inputs"],
         steal=not values["no_steal"],
         budget=Budget(values["max_rejects"]),
+        engine=_engine(asked, values["num_workers"]),
     )
+
+
+def _engine(asked: Any, num_workers: int | None) -> "OpenEngine | None":
+    """How to open the engine that the options name; None if units are made in processes of this command."""
+    executor, engine = getattr(asked, "executor", None), getattr(asked, "engine", None)
+    if executor is None and engine is None:
+        return None
+    given = option("--engine", engine) if executor is None else "executor"
+    if executor is not None and engine is not None:
+        raise UsageError("executor and engine are two ways to say the same: leave one of them out")
+    if asked.rank is not None or asked.world_size is not None:
+        raise UsageError(f"{given} has workers of its own, and no ranks: leave out {option('--rank')} and the like")
+    if executor is not None:
+        return partial(contextlib.nullcontext, executor)
+    from prepcli.engine.run.engines import engine_named
+
+    return engine_named(engine, num_workers)

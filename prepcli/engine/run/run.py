@@ -60,6 +60,11 @@ def run_job(job: AnyJob, workspace: Workspace, options: RunOptions, after: After
         IncompleteError: the run was interrupted, or a worker was killed; the message says how to continue.
         PrepcliError: another fault of the machine, for example a full disk.
     """
+    if options.engine is not None and not job.takes_executor:
+        raise UsageError(
+            f"{job.command} has no tasks for an engine, because its model stays in one process for each device: start "
+            "a rank for each device instead (docs/scale.md)"
+        )
     take_notes()  # an earlier call in this process may have failed before it showed its notes
     refuse_state(workspace.named)
     if options.dry_run:

@@ -103,7 +103,9 @@ def do_share(run: "FolderRun", units: Sequence[Unit], progress: ShareProgress) -
     watch = MissingAudioWatch(run, options.budget, plan.records_in)
 
     def execute(some: Sequence[Unit]) -> None:
-        execution = run.execution_of(workspace, run.digest, options.num_workers, progress.counter, tick)
+        execution = run.execution_of(
+            workspace, run.digest, options.num_workers, progress.counter, tick, executor=executor
+        )
         job.prepare(plan)
         attempts = survive_crashes(workspace, some, lambda left: job.execute(plan, left, execution), job.shared_notes)
         with lookout.watching(some), contextlib.closing(attempts) as done:
@@ -119,10 +121,11 @@ def do_share(run: "FolderRun", units: Sequence[Unit], progress: ShareProgress) -
                 watch.drop_others(some, run.digest, markers)
                 raise
 
-    if units:
-        execute(units)
-    while others := run.units_of_others():
-        execute(others)
+    with options.engine() if options.engine is not None and units else contextlib.nullcontext() as executor:
+        if units:
+            execute(units)
+        while others := run.units_of_others():
+            execute(others)
 
 
 class _DoneByOthersError(Exception):

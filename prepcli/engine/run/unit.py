@@ -13,6 +13,7 @@ from prepcli.engine.ranks.progress import SharedCounter
 from prepcli.engine.run.crashes import with_notes
 from prepcli.engine.state.plan import Unit, UnitT
 from prepcli.engine.state.workspace import Workspace
+from prepcli.interface.shared_options import UnitExecutor
 from prepcli.processes.notes import take_notes
 from prepcli.processes.pools import WorkerPool
 from prepcli.processes.workers import TICK, begin_worker, keep_freed_memory, wait_for_any
@@ -28,6 +29,7 @@ class Execution:
     `tick` must be called a few times a second, to show progress; `counter` adds up records and seconds done in any
     process. A unit is left out if another rank has made it meanwhile. If ranks help each other, it is also left out if
     another rank has begun it meanwhile: `drafts` are the temporary folders that were known when the units were chosen.
+    `executor` makes the units instead of worker processes, if there is one.
     """
 
     workspace: Workspace
@@ -38,6 +40,7 @@ class Execution:
     drafts: frozenset[str] | None = None
     begun: dict[str, Path] = field(default_factory=dict)
     writers: type[UnitWriter] = UnitWriter
+    executor: UnitExecutor | None = None
 
     def advance(self, records: int, seconds: float) -> None:
         """Count records and seconds of audio as done, in the counter of all processes of this rank; show progress."""
@@ -111,8 +114,11 @@ def _start_worker(process: Process[Any], execution: Execution) -> None:
 
 
 def _do_unit(unit: Unit) -> Marker | None:
-    """Do a unit in a worker process, and return its marker; None if another rank does it, or has done it."""
-    here, process = _Worker.execution, _Worker.process
+    return do_unit_here(_Worker.process, unit, _Worker.execution)
+
+
+def do_unit_here(process: Process[UnitT], unit: UnitT, here: Execution) -> Marker | None:
+    """Do a unit in this process, and return its marker; None if another rank does it, or has done it."""
     if not here.claim(unit):
         return None
     records, seconds = 0, 0.0

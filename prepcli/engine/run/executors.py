@@ -1,0 +1,145 @@
+"""Makes units as tasks of an executor: of a process pool, MPI, Dask, Ray or any other `concurrent.futures.Executor`.
+
+The engine of others starts, places and repeats tasks. It makes nothing exact: a unit is published whole by the worker
+that has made it, and this process, which reads the documents of the units, commits. Workers need the same paths as this
+process, and the same version of prepcli.
+"""
+
+import contextlib
+import hashlib
+import io
+import os
+import pickle
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from prepcli.engine.publishing.publish import Marker
+from prepcli.engine.ranks.progress import SharedCounter
+from prepcli.engine.run.unit import Execution, Process, do_unit_here
+from prepcli.engine.state.plan import Unit, UnitT
+from prepcli.engine.state.workspace import Workspace, atomic_file
+from prepcli.errors import IncompleteError, PrepcliError, UsageError, option, same_command
+from prepcli.interface.calls import called, current_call
+from prepcli.interface.shared_options import UnitExecutor
+from prepcli.processes.workers import wait_for_any
+
+_ENGINES = ("distributed", "dask", "ray", "concurrent", "mpi4py")
+"""Packages whose exceptions say that the engine has failed, and not the work."""
+
+
+class _Work(NamedTuple):
+    """What the workers need for all units: the work itself, and where it is done."""
+
+    process: Process[Any]
+    workspace: Workspace
+    digest: str
+    words: Sequence[str]
+    command: str
+    folder: str
+
+
+def do_in_executor(
+    executor: UnitExecutor, process: Process[UnitT], units: Sequence[UnitT], execution: Execution
+) -> Iterator[Marker]:
+    """Make `units` (longest first) as tasks of `executor`, and yield the marker of each when it is published.
+
+    The work is stored once, and each worker reads it once. If the iteration ends early, tasks that have not begun are
+    cancelled; a unit that a worker still makes is published whole, or done again.
+
+    Raises:
+        IncompleteError: the engine has given up on a unit.
+        Exception: the exception that `process` raised.
+    """
+    call = current_call()
+    work = _Work(process, execution.workspace, execution.digest, call.words, call.command, os.getcwd())
+    with _stored(work, execution.workspace) as (path, digest):
+        pending = {executor.submit(_do_unit, str(path), digest, unit): unit for unit in units}
+        try:
+            while pending:
+                done = wait_for_any(pending)
+                execution.tick()
+                for future in done:
+                    unit = pending.pop(future)
+                    marker = _result(future, unit)
+                    execution.advance(unit.num_records, unit.cost)
+                    if marker is not None:
+                        yield marker
+        finally:
+            for future in pending:
+                future.cancel()
+
+
+@contextlib.contextmanager
+def _stored(work: _Work, workspace: Workspace) -> Iterator[tuple[Path, str]]:
+    try:
+        import cloudpickle
+    except ImportError:
+        raise UsageError("an executor needs cloudpickle, which is not installed: pip install cloudpickle") from None
+    written = io.BytesIO()
+    pickler = cloudpickle.Pickler(written)
+    pickler.persistent_id = lambda part: "" if isinstance(part, UnitExecutor) else None  # options may hold it
+    pickler.dump(work)
+    data = written.getvalue()
+    digest = hashlib.sha256(data).hexdigest()
+    path = workspace.run.absolute() / f"work-{digest[:16]}.pickle"
+    with atomic_file(path, durable=False) as file:
+        file.write(data)
+    try:
+        yield path, digest
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _result(future: Any, unit: Unit) -> Marker | None:
+    try:
+        return future.result()  # type: ignore[no-any-return]
+    except PrepcliError:
+        raise
+    except Exception as error:
+        cause = getattr(error, "cause", None)
+        if isinstance(cause, PrepcliError):  # Ray wraps it
+            raise cause from None
+        if type(error).__module__.partition(".")[0] not in _ENGINES:
+            raise
+        raise IncompleteError(
+            f"the engine has given up on unit {unit.id}: {error}; run {same_command()} without {option('--engine')} to "
+            "find the cause"
+        ) from error
+
+
+@contextlib.contextmanager
+def _at(work: _Work) -> Iterator[None]:
+    """Within the context, the folder from which relative paths start, and the call, are those of the driver."""
+    before = os.getcwd()
+    os.chdir(work.folder)
+    try:
+        with called(work.words, progress=False, command=work.command):
+            yield
+    finally:
+        os.chdir(before)
+
+
+class _Loaded:
+    """The work that this worker process has read last, and the lock with which its threads make a unit each in turn."""
+
+    digest = ""
+    work: _Work
+    lock = threading.Lock()
+
+
+def _do_unit(path: str, digest: str, unit: Unit) -> Marker | None:
+    """Make a unit in a worker of the engine; None if another worker does it, or has done it."""
+    with _Loaded.lock:
+        if _Loaded.digest != digest:
+            data = Path(path).read_bytes()
+            if hashlib.sha256(data).hexdigest() != digest:
+                raise PrepcliError(f"{path} is not what the driver has written")
+            unpickler = pickle.Unpickler(io.BytesIO(data))
+            unpickler.persistent_load = lambda _: None
+            _Loaded.work, _Loaded.digest = unpickler.load(), digest
+        work = _Loaded.work
+        execution = Execution(work.workspace, work.digest, 1, SharedCounter(), lambda: None)
+        with _at(work):
+            return do_unit_here(work.process, unit, execution)
