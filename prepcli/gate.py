@@ -11,6 +11,8 @@ from array import array
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
+import xxhash
+
 from prepcli.errors import RecordRejected, RejectReason
 
 TEXT_FIELDS = ("text", "normalized_text")
@@ -134,6 +136,11 @@ def note_on_moved(count: int, containers: str) -> str:
     return f"{what} up to 10 ms outside of {containers}, because times are rounded, and ends at the bound"
 
 
+def text_hash(text: str) -> int:
+    """A hash of 64 bits with a sign, the same in all processes; Python's own differs, and engines start processes."""
+    return xxhash.xxh3_64_intdigest(text.encode("utf-8", "surrogatepass")) - (1 << 63)
+
+
 class SeenIds:
     """Notes explicit ids in one pass, in 8 bytes each, to find those that may occur several times."""
 
@@ -141,8 +148,8 @@ class SeenIds:
         self._hashes = array("q")
 
     def add(self, id: str) -> None:
-        """Note an id. Its hash holds in this process and its forks, and is never stored."""
-        self._hashes.append(hash(id))
+        """Note an id."""
+        self._hashes.append(text_hash(id))
 
     def repeated(self) -> frozenset[int]:
         """The hashes that were added several times; empty if all ids are different.
@@ -174,7 +181,7 @@ class FirstPlaces:
         Raises:
             RecordRejected: BAD_FIELD with both places if a record with this id was there before.
         """
-        if self._repeated is not None and hash(id) not in self._repeated:
+        if self._repeated is not None and text_hash(id) not in self._repeated:
             return
         first = self._places.setdefault(id, place)
         if first != place:

@@ -30,7 +30,7 @@ from prepcli.engine.state.plan import InputFile, Plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import IncompleteError, RecordRejected, RejectReason, UsageError, naming, option
 from prepcli.formats.names import normal_path
-from prepcli.gate import FirstPlaces
+from prepcli.gate import FirstPlaces, text_hash
 from prepcli.interface.calls import current_call
 from prepcli.jobs.record_job import RecordContents, RecordUnit, units_of
 from prepcli.jobs.records import Records
@@ -255,7 +255,7 @@ class _Cutter:
         at = int(np.searchsorted(repeated[:, 0], number))
         if at < len(repeated) and repeated[at, 0] == number:
             first = int(repeated[at, 1])
-            places = FirstPlaces(frozenset({hash(normal_path(path))}))
+            places = FirstPlaces(frozenset({text_hash(normal_path(path))}))
             for record in (first, number):
                 name = normal_path(records.record(record).audio_filepath)
                 places.check(name, "{}:{}".format(*records.origin(record)))

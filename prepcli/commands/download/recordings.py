@@ -9,6 +9,7 @@ from itertools import chain, compress, islice
 from pathlib import Path
 
 from prepcli.errors import naming
+from prepcli.gate import text_hash
 
 _CHUNK = 1 << 16
 """Number of paths that are compared at once."""
@@ -60,7 +61,7 @@ class PublishedRecordings:
 
     def add(self, source: str) -> None:
         """Note a recording by its path relative to the folder of the corpus; it need not exist."""
-        self._hashes.append(hash(os.path.normpath(source)))
+        self._hashes.append(text_hash(os.path.normpath(source)))
 
     def unlisted(self, folder: Path, patterns: Sequence[str]) -> list[str]:
         """Return the files of `patterns` (see `files_in`) that were not noted, sorted.

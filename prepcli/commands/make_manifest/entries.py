@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason, naming
-from prepcli.gate import FirstPlaces, repeated_hashes
+from prepcli.gate import FirstPlaces, repeated_hashes, text_hash
 from prepcli.manifest.line_slices import LineSlice, LineSlices, slice_catalog
 
 if TYPE_CHECKING:  # the import takes a tenth of the time of 100,000 files
@@ -120,11 +120,10 @@ def write_catalog(
     count = num_slow = 0
     file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - worker processes read it
     while batch := list(islice(entries, _BATCH)):
-        # Python's hash: it is the same in this process and its forks, and is never stored on disk.
         if with_keys:
-            hashes.extend([hash(entry.key) for entry in batch])
+            hashes.extend([text_hash(entry.key) for entry in batch])
         if match_by == "path":
-            names.extend([hash(os.path.splitext(entry.path)[0]) for entry in batch])
+            names.extend([text_hash(os.path.splitext(entry.path)[0]) for entry in batch])
         count += len(batch)
         num_slow += sum([not entry.path.endswith(_QUICK_SUFFIXES) for entry in batch])
         with naming(folder):
@@ -140,7 +139,7 @@ def write_catalog(
     if match_by is not None:
         catalog.ambiguous = _repeated(names if match_by == "path" else hashes)
     if ids_of is not None:
-        catalog.repeated = _repeated_ids(catalog, repeated_hashes(hashes) - {hash("")}, ids_of)
+        catalog.repeated = _repeated_ids(catalog, repeated_hashes(hashes) - {text_hash("")}, ids_of)
     return catalog
 
 

@@ -15,7 +15,7 @@ from prepcli.commands.make_manifest.entries import SourceEntry, rejected_entry
 from prepcli.commands.make_manifest.source import EntrySource, text_lines
 from prepcli.commands.make_manifest.tables import Table, by_white_space, read_table, repeated_lines
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
-from prepcli.gate import fit, note_on_moved
+from prepcli.gate import fit, note_on_moved, text_hash
 from prepcli.storage.containers import name_in
 
 WAV_SCP = "wav.scp"
@@ -100,7 +100,7 @@ class _Reader:
                 continue
             if entry.path != last:
                 last = entry.path
-                self.used.append(hash(last))
+                self.used.append(text_hash(last))
             yield entry
 
     def _segment(self, line: str, number: int) -> SourceEntry:

@@ -17,7 +17,7 @@ from prepcli.commands.make_manifest.source import EntrySource, byte_lines
 from prepcli.commands.make_manifest.tables import Table, repeated_lines, spool_table
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.formats.lenient_json import decode_json
-from prepcli.gate import fit
+from prepcli.gate import fit, text_hash
 from prepcli.jobs.inputs.supervisions import SourceCut, SourceSupervision, SupervisionReader
 from prepcli.manifest.sources import check_file
 
@@ -277,7 +277,7 @@ class _Reader:
         if not supervision.id or not id:
             _refuse(f"the supervision has no {'recording_id' if supervision.id else 'id'}")
         if self._last is None or self._last.id != id:
-            self.used.append(hash(id))
+            self.used.append(text_hash(id))
             text = recordings.find(id)
             if text is None:
                 _refuse(f"there is no recording {id} in {recordings.path}")

@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING
 from prepcli.commands.make_manifest.entries import SourceEntry, rejected_entry
 from prepcli.errors import RecordRejected, RejectReason, UsageError, naming, option
 from prepcli.formats.tables import layout_of
-from prepcli.gate import FirstPlaces, repeated_hashes
+from prepcli.gate import FirstPlaces, repeated_hashes, text_hash
 from prepcli.manifest.foreign import check_is_text
 from prepcli.manifest.kinds import first_lines
 from prepcli.manifest.sources import check_file, is_gzip
@@ -76,7 +76,7 @@ class Table:
         Raises:
             RecordRejected: the line is not UTF-8, or several lines have the key, and it is not an explicit id.
         """
-        wanted = hash(key)
+        wanted = text_hash(key)
         found = []
         for at in range(bisect_left(self.hashes, wanted), len(self.hashes)):
             if self.hashes[at] != wanted:
@@ -179,7 +179,7 @@ def read_table(
             digest.update(line)
             key, _ = table.split(_decode(line))
             if key:
-                hashes.append(hash(key))  # such hashes hold for this process and its forks, and are never stored
+                hashes.append(text_hash(key))
                 places.append(place)
             place += len(line)
     table.sha256 = digest.hexdigest()
@@ -202,7 +202,7 @@ def spool_table(path: str, rows: Iterator[tuple[str, bytes]], split: Split, fold
     with naming(folder):
         table._file = file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - worker processes read it
         for key, line in rows:
-            hashes.append(hash(key))
+            hashes.append(text_hash(key))
             places.append(place)
             place += file.write(line + b"\n")
         file.flush()

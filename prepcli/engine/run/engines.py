@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib.util
+import logging
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -35,17 +36,12 @@ def engine_named(text: str, num_workers: int | None) -> OpenEngine:
 
 @contextlib.contextmanager
 def _dask(address: str, num_workers: int) -> Iterator[UnitExecutor]:
-    """Each worker has one thread: units are made one at a time in a process."""
-    import dask
-    from distributed import Client, LocalCluster
+    """Workers that are started here have one thread: a unit at a time in a process."""
+    import distributed
 
-    # A unit that ends its worker three times is given up, instead of each worker of the cluster in turn.
-    with dask.config.set({"distributed.worker.daemon": False}), contextlib.ExitStack() as opened:
-        if not address:
-            cluster = LocalCluster(n_workers=num_workers, threads_per_worker=1, dashboard_address=None)
-            address = opened.enter_context(cluster)
-        with Client(address, set_as_default=False) as client:
-            yield client.get_executor()
+    own: dict[str, Any] = {"n_workers": num_workers, "threads_per_worker": 1, "dashboard_address": None}
+    with distributed.Client(**({"address": address} if address else own), set_as_default=False) as client:
+        yield client.get_executor()
 
 
 @contextlib.contextmanager
@@ -54,10 +50,8 @@ def _ray(address: str, num_workers: int) -> Iterator[UnitExecutor]:
 
     was_there = ray.is_initialized()
     if not was_there:
-        here: dict[str, Any] = (
-            {"address": address} if address else {"num_cpus": num_workers, "include_dashboard": False}
-        )
-        ray.init(**here, log_to_driver=False, logging_level="error")
+        own: dict[str, Any] = {"num_cpus": num_workers, "include_dashboard": False}
+        ray.init(**({"address": address} if address else own), log_to_driver=False, logging_level=logging.ERROR)
     try:
         yield _RayExecutor(ray.remote(max_retries=3)(_call))
     finally:

@@ -6,20 +6,24 @@ process, and the same version of prepcli.
 """
 
 import contextlib
+import functools
 import hashlib
+import importlib.util
 import io
 import os
 import pickle
+import shutil
+import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from prepcli.engine.publishing.publish import Marker
+from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.ranks.progress import SharedCounter
 from prepcli.engine.run.unit import Execution, Process, do_unit_here
 from prepcli.engine.state.plan import Unit, UnitT
-from prepcli.engine.state.workspace import Workspace, atomic_file
+from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import IncompleteError, PrepcliError, UsageError, option, same_command
 from prepcli.interface.calls import called, current_call
 from prepcli.interface.shared_options import UnitExecutor
@@ -29,12 +33,17 @@ _ENGINES = ("distributed", "dask", "ray", "concurrent", "mpi4py")
 """Packages whose exceptions say that the engine has failed, and not the work."""
 
 
+TASKS = "tasks"
+"""Replaces the id of a unit in the name of the temporary folder with the work of all units."""
+
+
 class _Work(NamedTuple):
     """What the workers need for all units: the work itself, and where it is done."""
 
     process: Process[Any]
     workspace: Workspace
     digest: str
+    writers: type[UnitWriter]
     words: Sequence[str]
     command: str
     folder: str
@@ -53,9 +62,10 @@ def do_in_executor(
         Exception: the exception that `process` raised.
     """
     call = current_call()
-    work = _Work(process, execution.workspace, execution.digest, call.words, call.command, os.getcwd())
-    with _stored(work, execution.workspace) as (path, digest):
-        pending = {executor.submit(_do_unit, str(path), digest, unit): unit for unit in units}
+    where = (execution.workspace, execution.digest, execution.writers)
+    work = _Work(process, *where, call.words, call.command, os.getcwd())
+    with _stored(work) as (path, digest):
+        pending = {executor.submit(_do_unit, path, digest, unit): unit for unit in units}
         try:
             while pending:
                 done = wait_for_any(pending)
@@ -72,24 +82,57 @@ def do_in_executor(
 
 
 @contextlib.contextmanager
-def _stored(work: _Work, workspace: Workspace) -> Iterator[tuple[Path, str]]:
+def _stored(work: _Work) -> Iterator[tuple[str, str]]:
+    """Write the work to a file for the workers; its path and digest are valid within the context."""
+    folder = work.workspace.make_tmp(TASKS).absolute()
     try:
-        import cloudpickle
-    except ImportError:
-        raise UsageError("an executor needs cloudpickle, which is not installed: pip install cloudpickle") from None
-    written = io.BytesIO()
-    pickler = cloudpickle.Pickler(written)
-    pickler.persistent_id = lambda part: "" if isinstance(part, UnitExecutor) else None  # options may hold it
-    pickler.dump(work)
-    data = written.getvalue()
-    digest = hashlib.sha256(data).hexdigest()
-    path = workspace.run.absolute() / f"work-{digest[:16]}.pickle"
-    with atomic_file(path, durable=False) as file:
-        file.write(data)
-    try:
-        yield path, digest
+        data = _pickled(work, folder)
+        with (folder / "work.pickle").open("wb") as file:
+            file.write(data)
+        yield file.name, hashlib.sha256(data).hexdigest()
     finally:
-        path.unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _pickled(work: _Work, folder: Path) -> bytes:
+    """The work as bytes; open files without a name, which forked workers would inherit, are copied into `folder`."""
+    if importlib.util.find_spec("cloudpickle") is None:
+        raise UsageError("an executor needs cloudpickle, which is not installed: pip install cloudpickle")
+    import cloudpickle
+
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+        def persistent_id(self, part: Any) -> str | None:
+            return "executor" if isinstance(part, UnitExecutor) else None  # options may hold it
+
+        def reducer_override(self, part: Any) -> Any:
+            if isinstance(part, (io.BufferedReader, io.BufferedRandom)):
+                return open, (_named(part, folder), "rb")
+            if hasattr(part, "cache_parameters") and "<locals>" in part.__qualname__:
+                return _with_cache, (part.__wrapped__, part.cache_parameters()["maxsize"])
+            return super().reducer_override(part)
+
+    written = io.BytesIO()
+    Pickler(written).dump(work)
+    return written.getvalue()
+
+
+def _named(file: io.BufferedReader | io.BufferedRandom, folder: Path) -> str:
+    """The path of an open file, or of a copy if it has none."""
+    if isinstance(file.name, str):
+        return os.path.abspath(file.name)
+    with tempfile.NamedTemporaryFile(dir=folder, delete=False) as copy, os.fdopen(os.dup(file.fileno()), "rb") as whole:
+        whole.seek(0)
+        shutil.copyfileobj(whole, copy)
+    return copy.name
+
+
+def _with_cache(function: Callable[..., Any], size: int | None) -> Callable[..., Any]:
+    return functools.lru_cache(size)(function)
+
+
+class _Unpickler(pickle.Unpickler):
+    def persistent_load(self, _: Any) -> None:
+        """No unit needs the executor."""
 
 
 def _result(future: Any, unit: Unit) -> Marker | None:
@@ -136,10 +179,8 @@ def _do_unit(path: str, digest: str, unit: Unit) -> Marker | None:
             data = Path(path).read_bytes()
             if hashlib.sha256(data).hexdigest() != digest:
                 raise PrepcliError(f"{path} is not what the driver has written")
-            unpickler = pickle.Unpickler(io.BytesIO(data))
-            unpickler.persistent_load = lambda _: None
-            _Loaded.work, _Loaded.digest = unpickler.load(), digest
+            _Loaded.work, _Loaded.digest = _Unpickler(io.BytesIO(data)).load(), digest
         work = _Loaded.work
-        execution = Execution(work.workspace, work.digest, 1, SharedCounter(), lambda: None)
+        execution = Execution(work.workspace, work.digest, 1, SharedCounter(), lambda: None, writers=work.writers)
         with _at(work):
             return do_unit_here(work.process, unit, execution)

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from prepcli.errors import UsageError, option
@@ -21,6 +20,7 @@ from prepcli.processes.workers import available_processors
 
 if TYPE_CHECKING:
     from prepcli.engine.run.job import OpenEngine, RunOptions
+    from prepcli.interface.shared_options import UnitExecutor
 
 Devices = Annotated[
     str,
@@ -154,16 +154,17 @@ def run_options(asked: Any) -> "RunOptions":
 
 def _engine(asked: Any, num_workers: int | None) -> "OpenEngine | None":
     """How to open the engine that the options name; None if units are made in processes of this command."""
-    executor, engine = getattr(asked, "executor", None), getattr(asked, "engine", None)
-    if executor is None and engine is None:
-        return None
-    given = option("--engine", engine) if executor is None else "executor"
+    executor: UnitExecutor | None = getattr(asked, "executor", None)
+    engine: str | None = getattr(asked, "engine", None)
     if executor is not None and engine is not None:
         raise UsageError("executor and engine are two ways to say the same: leave one of them out")
+    if executor is None and engine is None:
+        return None
     if asked.rank is not None or asked.world_size is not None:
-        raise UsageError(f"{given} has workers of its own, and no ranks: leave out {option('--rank')} and the like")
+        given = "executor" if engine is None else option("--engine", engine)
+        raise UsageError(f"{given}: an engine has workers and no ranks; leave out {option('--rank')} and the like")
     if executor is not None:
-        return partial(contextlib.nullcontext, executor)
+        return lambda: contextlib.nullcontext(executor)
     from prepcli.engine.run.engines import engine_named
 
-    return engine_named(engine, num_workers)
+    return engine_named(str(engine), num_workers)

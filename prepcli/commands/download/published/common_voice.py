@@ -12,6 +12,7 @@ from prepcli.commands.download.arguments import DataRoot, FetchArguments, corpus
 from prepcli.commands.download.data_set import Archive, CorpusPart, Utterance, choose, speaker_name
 from prepcli.commands.download.tables import TableRow, rows_of
 from prepcli.errors import UsageError, option
+from prepcli.gate import text_hash
 from prepcli.interface.options import Option
 
 _SETS = ("train", "dev", "test", "validated", "invalidated", "other")
@@ -118,14 +119,14 @@ def _durations(root: Path, table: str) -> Callable[[str], float | None]:
     import numpy as np  # not at the top: this module is imported for every corpus
 
     rows = (row for row in rows_of(root, table, "\t") if not row.problem)
-    pairs = ((hash(row.get("clip")), _number(row.get("duration[ms]"))) for row in rows)
+    pairs = ((text_hash(row.get("clip")), _number(row.get("duration[ms]"))) for row in rows)
     known = np.fromiter(pairs, np.dtype([("clip", np.int64), ("ms", np.float32)]))  # 12 bytes per clip
     known.sort(order="clip")
     clips = known["clip"].copy()
 
     def seconds(clip: str) -> float | None:
-        at = int(np.searchsorted(clips, hash(clip)))
-        return float(known["ms"][at]) / 1000 if at < len(clips) and clips[at] == hash(clip) else None
+        at = int(np.searchsorted(clips, text_hash(clip)))
+        return float(known["ms"][at]) / 1000 if at < len(clips) and clips[at] == text_hash(clip) else None
 
     return seconds
 
