@@ -1,18 +1,43 @@
 """Units as tasks of engines: every job gives the bytes of a plain run, whoever is killed, and whoever continues."""
 
-from collections.abc import Iterator
+import os
+import random
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+import prepcli as library
+from prepcli.engine.publishing.publish import UnitWriter
+from prepcli.engine.ranks.progress import SharedCounter
+from prepcli.engine.run.executors import do_in_executor
+from prepcli.engine.run.unit import Advance, Execution, Process
+from prepcli.engine.state.workspace import Workspace
+from prepcli.errors import IncompleteError, UsageError
+from prepcli.interface.calls import called
+from tests.conftest import SHORT_CORPUS, tree
+from tests.engine.folder_runs import begun_workspace
+from tests.engine.toy import ToyUnit
 from tests.jobs.kill_cases import JOBS
-from tests.jobs.killing import check, end
+from tests.jobs.killing import Case, check, children, end, resume, wait_for
+from tests.support.running import HANG_SECONDS, prepcli
+from tests.support.running import Process as Running
 from tests.support.tools import need_package
 
+MANIFEST = str(SHORT_CORPUS / "manifest.json")
 IN_WORKERS = (
     *("tarred", "reshuffled", "shar", "indexed-shar", "wenet", "mels", "parquet", "omnilingual", "convert"),
-    *("make-manifest", "filter", "split", "duplicates", "score", "index", "fisher"),
+    *("make-manifest", "filter", "split", "duplicates", "score", "fisher"),
 )
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Case]:
+    """Each job's case is made once."""
+    return cache(lambda job: JOBS[job].make(tmp_path_factory.mktemp(job)))
 
 
 @pytest.fixture(scope="module")
@@ -25,10 +50,174 @@ def cluster() -> Iterator[str]:
         yield found.scheduler_address
 
 
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The mini corpus in eight shards."""
+    out = tmp_path_factory.mktemp("plain") / "out"
+    assert prepcli("manifest-to-tarred", MANIFEST, out, "--num-shards", 8).code == 0
+    return tree(out)
+
+
+@pytest.mark.parametrize("pool", [ProcessPoolExecutor, ThreadPoolExecutor])
+def test_any_executor_of_python(pool: Callable[[int], Executor], plain: dict[str, str], tmp_path: Path) -> None:
+    """Threads of a process make a unit each in turn."""
+    before = os.getcwd()
+    with pool(2) as executor:
+        report = library.manifest_to_tarred(MANIFEST, tmp_path / "out", num_shards=8, executor=executor)
+        assert (report.status, report.records_out) == ("done", 48)
+    assert tree(tmp_path / "out") == plain
+    assert os.getcwd() == before
+    assert not list((tmp_path / "out.prepcli").rglob("*.pickle"))
+
+
+def test_the_executor_of_a_client(cluster: str, plain: dict[str, str], tmp_path: Path) -> None:
+    from distributed import Client
+
+    with Client(cluster, set_as_default=False) as client:  # type: ignore[no-untyped-call]
+        library.manifest_to_tarred(MANIFEST, tmp_path / "out", num_shards=8, executor=client.get_executor())
+    assert tree(tmp_path / "out") == plain
+
+
+def test_relative_paths_start_from_the_folder_of_the_driver(
+    cluster: str, plain: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(SHORT_CORPUS)
+    out = os.path.relpath(tmp_path / "out")
+    done = prepcli("manifest-to-tarred", "manifest.json", out, "--num-shards", 8, "--engine", f"dask={cluster}")
+    assert done.code == 0, done.err
+    assert tree(tmp_path / "out") == plain
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--engine", "spark"), "--engine spark: the engines are dask and ray, with =ADDRESS for a cluster"),
+        (("--engine", "dask", "--rank", 0, "--world-size", 2), "--engine dask: an engine has workers and no ranks"),
+    ],
+)
+def test_refused(words: tuple[object, ...], message: str, tmp_path: Path) -> None:
+    done = prepcli("manifest-to-tarred", MANIFEST, tmp_path / "out", "--num-shards", 8, *words)
+    assert (done.code, message in done.error_line) == (2, True), done.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_command_with_a_model_is_refused(tmp_path: Path) -> None:
+    words = ("extend-context-audio", MANIFEST, tmp_path / "out", "--engine", "dask")
+    done = prepcli(*words)
+    assert done.code == 2
+    assert "its model stays in one process for each device" in done.error_line
+    assert not list(tmp_path.iterdir())
+
+
+def test_executor_and_engine(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(1) as pool, pytest.raises(UsageError, match="two ways to say the same"):
+        library.manifest_to_tarred(MANIFEST, tmp_path / "out", num_shards=8, executor=pool, engine="dask")
+    with pytest.raises(UsageError, match="executor must be of type UnitExecutor"):
+        library.manifest_to_tarred(MANIFEST, tmp_path / "out", num_shards=8, executor="dask")  # type: ignore[arg-type]
+
+
+def make(workspace: Workspace, process: Process[ToyUnit], executor: Executor) -> list[str]:
+    """The ids of the units that an executor has made of three."""
+    units = [ToyUnit(f"unit_{number:03d}", 1.0, 0, number) for number in range(3)]
+    execution = Execution(workspace, "digest", 1, SharedCounter(), lambda: None)
+    with called([], progress=False, command="toy"):
+        return sorted(marker.unit for marker in do_in_executor(executor, process, units, execution))
+
+
+def refuse(unit: ToyUnit, writer: UnitWriter, advance: Advance) -> None:
+    raise UsageError(f"{unit.id} cannot be made")
+
+
+def die(unit: ToyUnit, writer: UnitWriter, advance: Advance) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_an_error_of_the_work_passes_through(tmp_path: Path) -> None:
+    with ProcessPoolExecutor(1) as pool, pytest.raises(UsageError, match="unit_000 cannot be made"):
+        make(begun_workspace(tmp_path / "out"), refuse, pool)
+
+
+def test_an_engine_that_gives_up(tmp_path: Path) -> None:
+    with ProcessPoolExecutor(1) as pool, pytest.raises(IncompleteError, match="the engine has given up on unit unit_"):
+        make(begun_workspace(tmp_path / "out"), die, pool)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", IN_WORKERS)
-def test_every_job(name: str, cluster: str, tmp_path: Path) -> None:
-    case = JOBS[name].make(tmp_path)
-    out = case.new_place(tmp_path / "engine")
-    out.parent.mkdir(exist_ok=True)
+def test_every_job(name: str, cases: Callable[[str], Case], cluster: str, tmp_path: Path) -> None:
+    """Workers of Dask inherit nothing: all that units need is sent."""
+    case = cases(name)
+    out = case.new_place(tmp_path)
     end(case.start(out, "--engine", f"dask={cluster}"))
     check(case, out)
+
+
+def workers_of(engine: str, driver: Running) -> list[int]:
+    """The processes that make units: Dask starts them itself, Ray's agents name them after their function."""
+    if engine == "dask":
+        return [pid for pid in children(driver.pid) if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    lines = {int(path.parent.name): path for path in Path("/proc").glob("[0-9]*/cmdline")}
+    return [pid for pid, path in lines.items() if _begins_with_ray(path)]
+
+
+def _begins_with_ray(path: Path) -> bool:
+    try:
+        return path.read_bytes().startswith(b"ray::_call")
+    except OSError:
+        return False
+
+
+engines = pytest.mark.parametrize("engine", ["dask", "ray"])
+
+
+@pytest.mark.slow
+@engines
+def test_a_killed_worker(engine: str, cases: Callable[[str], Case], draw: random.Random, tmp_path: Path) -> None:
+    """The engine makes its unit once more."""
+    need_package({"dask": "distributed"}.get(engine, engine))
+    case, out = cases("tarred"), tmp_path / "out"
+    process = case.start(out, "--engine", engine)
+    wait_for(case, out, 2, process)
+    if pids := workers_of(engine, process):
+        os.kill(draw.choice(pids), signal.SIGKILL)
+    end(process)
+    check(case, out)
+
+
+@pytest.mark.slow
+@engines
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_a_killed_driver(engine: str, number: signal.Signals, cases: Callable[[str], Case], tmp_path: Path) -> None:
+    """A plain run continues, or the other engine."""
+    need_package({"dask": "distributed"}.get(engine, engine))
+    case, out = cases("tarred"), tmp_path / "out"
+    process = case.start(out, "--engine", engine)
+    wait_for(case, out, 2, process)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=HANG_SECONDS)
+    if number == signal.SIGINT and process.returncode:
+        assert process.returncode == 4, err
+        assert f"Continue with: prepcli {case.command}" in err
+    if number == signal.SIGKILL and engine == "dask":
+        end(case.start(out, "--engine", "ray"))
+        check(case, out)
+    else:
+        resume(case, out, 2)
+
+
+@pytest.mark.slow
+def test_a_node_of_ray_that_is_lost(cases: Callable[[str], Case], tmp_path: Path) -> None:
+    need_package("ray")
+    from ray.cluster_utils import Cluster
+
+    case, out = cases("tarred"), tmp_path / "out"
+    nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})  # type: ignore[no-untyped-call]
+    try:
+        second = nodes.add_node(num_cpus=1)
+        process = case.start(out, "--engine", f"ray={nodes.address}")
+        wait_for(case, out, 2, process)
+        nodes.remove_node(second, allow_graceful=False)
+        end(process)
+        check(case, out)
+    finally:
+        nodes.shutdown()  # type: ignore[no-untyped-call]
