@@ -27,6 +27,7 @@ class Archive:
             states, the CRC in gzip and the end of the tar are checked.
         folder: a folder within `archives` of the data root, which the archive is fetched to; empty for `archives`
             itself. It keeps apart archives of several corpora with the same name.
+        given: the user's file, which is unpacked instead of a fetched one (`--archive`); None if there is none.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Archive:
     num_bytes: int | None = None
     checksum: str | None = None
     folder: str = ""
+    given: Path | None = None
 
     def at(self, base_url: str | None, checksums: Mapping[str, str]) -> "Archive":
         """Return the archive as it is fetched with `--base-url` and `--checksums`.

@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import msgspec
 
 from prepcli.commands.download.corpus_unpack import get_unpacked, move_in, staging_of, unpack_nested
 from prepcli.commands.download.data_set import Archive, CorpusPart
-from prepcli.commands.download.fetch import note
+from prepcli.commands.download.fetch import note, read_checksums
 from prepcli.commands.download.index import LineIndex, is_repaired, write_index
 from prepcli.engine.publishing.rejects import num_retryable
 from prepcli.engine.run.job import RunOptions
@@ -23,6 +23,7 @@ from prepcli.engine.state.plan import StoredPlan
 from prepcli.engine.state.work_folder import refuse_state
 from prepcli.engine.state.workspace import Workspace, read_document, write_json
 from prepcli.errors import FAULTS_OF_THE_MACHINE, PrepcliError, UsageError, cannot_write, option, same_command
+from prepcli.interface.calls import current_call
 from prepcli.processes.signals import stop_on_signals
 from prepcli.storage.input_files import same_file
 from prepcli.storage.transfer import FetchError, part_of, sidecar_of
@@ -77,35 +78,50 @@ def is_ready(data_set: CorpusPart, data_root: Path) -> bool:
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FetchOptions:
-    """The choices of a call that fetches archives; `prepcli.commands.download.arguments` explains them."""
+def as_asked(data_sets: Sequence[CorpusPart]) -> Sequence[CorpusPart]:
+    """Return the data sets with the archives, or the copies, that the current call names.
 
-    data_root: Path
-    base_url: str | None = None
-    archive: Sequence[Path] = ()
-    extracted: Path | None = None
-    checksums: Path | None = None
-    keep_archives: bool = False
-    fetch_only: bool = False
+    Raises:
+        UsageError: a copy is not one of the corpus, an address or the list of checksums is not valid, none of the data
+            sets uses a file of `--archive`, or unpacking would remove it.
+    """
+    asked = current_call().options
+    if not hasattr(asked, "archive"):
+        return data_sets
+    if asked.extracted is not None:
+        return [data_set.extracted(asked.extracted, asked.data_root) for data_set in data_sets]
+    checksums = read_checksums(asked.checksums) if asked.checksums else {}
+    archives = [data_set.archive.at(asked.base_url, checksums) for data_set in data_sets if data_set.archive]
+    given = {path.name: path for path in reversed(asked.archive)}
+    if len(asked.archive) == 1 and data_sets[0].name == data_sets[0].corpus:  # whatever its name
+        given = dict.fromkeys([archives[0].name], asked.archive[0])
+    for path, tree in ((path, tree) for path in asked.archive for data_set in data_sets for tree in data_set.trees):
+        place = asked.data_root / tree
+        if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(place)):
+            raise UsageError(f"{option('--archive', path)} is in {place}, which may be replaced; move it elsewhere")
+    archives = [replace(archive, given=given.get(archive.name)) for archive in archives]
+    used = [archive.given for archive in archives]
+    for path in asked.archive:
+        if path not in used:
+            names = ", ".join(archive.name for archive in archives)
+            raise UsageError(f"{option('--archive', path)} is not one of the archives of this command: {names}")
+    return [replace(data_set, archive=archive) for data_set, archive in zip(data_sets, archives, strict=True)]
 
 
-def plan_fetching(data_set: CorpusPart, options: FetchOptions) -> dict[str, Any]:
+def plan_fetching(archive: Archive, data_root: Path) -> dict[str, Any]:
     """Return the facts about the archive that `ensure_unpacked` would fetch, for the report of a dry run.
 
     Returns:
         `archive`: its name; `from`: the address, or the file of `--archive`; `num_bytes`: the published size;
         `num_bytes_there`: the bytes that are fetched already; `checksum`. An unknown size or checksum is None.
     """
-    archive, given = data_set.archive, _given(data_set, options)
-    assert archive is not None
-    if given is None:
+    if archive.given is None:
         archive.check_published()
-    there = given or _archive_file(archive, options.data_root)
+    there = archive.given or _archive_file(archive, data_root)
     part = there if there.exists() else there.with_name(f"{archive.name}.part")
     return {
         "archive": archive.name,
-        "from": str(given) if given else archive.urls[0],
+        "from": str(archive.given or archive.urls[0]),
         "num_bytes": archive.num_bytes,
         "num_bytes_there": part.stat().st_size if part.exists() else 0,
         "checksum": archive.checksum,
@@ -117,20 +133,19 @@ def _archive_file(archive: Archive, data_root: Path) -> Path:
     return data_root / ARCHIVES / archive.folder / archive.name
 
 
-def note_scarce_space(data_sets: Sequence[CorpusPart], options: FetchOptions) -> None:
+def note_scarce_space(waiting: Sequence[CorpusPart], data_root: Path, keep_archives: bool) -> None:
     """Print a note before fetching if the disk does not have enough space for the published sizes.
 
     Compressed audio unpacks to about the size of the archive, and converted audio needs more space. This is not an
     error, because some network file systems report wrong values; nothing is lost if the disk is full.
     """
-    data_root, trees, archives = options.data_root, 0, [0]
-    for data_set in data_sets:
-        if data_set.archive is not None and not is_ready(data_set, data_root):
-            size = data_set.archive.num_bytes or 0
-            trees += size
-            if _given(data_set, options) is None:
-                archives.append(max(size - plan_fetching(data_set, options)["num_bytes_there"], 0))
-    needed = trees + (sum(archives) if options.keep_archives else max(archives))
+    archives = [data_set.archive for data_set in waiting if data_set.archive is not None]
+    to_fetch = [0]
+    for archive in archives:
+        if archive.given is None:
+            there = plan_fetching(archive, data_root)["num_bytes_there"]
+            to_fetch.append(max((archive.num_bytes or 0) - there, 0))
+    needed = sum(archive.num_bytes or 0 for archive in archives) + (sum if keep_archives else max)(to_fetch)
     there = next(folder for folder in (data_root.absolute(), *data_root.absolute().parents) if folder.exists())
     free = shutil.disk_usage(there).free
     if needed > free:
@@ -140,7 +155,7 @@ def note_scarce_space(data_sets: Sequence[CorpusPart], options: FetchOptions) ->
         )
 
 
-def ensure_unpacked(data_set: CorpusPart, options: FetchOptions, engine: RunOptions) -> None:
+def ensure_unpacked(data_set: CorpusPart, data_root: Path, keep_archives: bool, engine: RunOptions) -> None:
     """Fetch, check and unpack the archive if that is not done; afterwards the archive is not needed any more.
 
     The archive is unpacked in another folder, and its folders are moved to the data root when they are complete.
@@ -153,12 +168,11 @@ def ensure_unpacked(data_set: CorpusPart, options: FetchOptions, engine: RunOpti
         UsageError: files that would be replaced were not made by prepcli, or the file of `--archive` is damaged.
         PrepcliError: the disk is full, or another fault of the machine.
     """
-    if data_set.archive is None:
-        return
-    workspace = workspace_of(data_set.state_name, options.data_root)
+    assert data_set.archive is not None
+    workspace = workspace_of(data_set.state_name, data_root)
     try:
         with stop_on_signals(), exclusive_lock(workspace, data_set.name):
-            _ensure(data_set, data_set.archive, workspace, options, engine)
+            _ensure(data_set, data_set.archive, workspace, keep_archives, engine)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         raise PrepcliError(
@@ -168,9 +182,9 @@ def ensure_unpacked(data_set: CorpusPart, options: FetchOptions, engine: RunOpti
 
 
 def _ensure(
-    data_set: CorpusPart, archive: Archive, workspace: Workspace, options: FetchOptions, engine: RunOptions
+    data_set: CorpusPart, archive: Archive, workspace: Workspace, keep_archives: bool, engine: RunOptions
 ) -> None:
-    data_root, there, given = workspace.folder, _archive_file(archive, workspace.folder), _given(data_set, options)
+    data_root, there = workspace.folder, _archive_file(archive, workspace.folder)
     marker = _marker(workspace)
     if marker is not None:
         move_in(data_set, workspace)
@@ -179,7 +193,7 @@ def _ensure(
     if marker is None:
         _refuse_foreign(data_set, workspace, engine.overwrite)
         staging = staging_of(workspace)
-        get_unpacked(archive, given, there, staging / data_set.top)
+        get_unpacked(archive, there, staging / data_set.top)
         unpack_nested(data_set, archive, staging, engine.num_workers)
         missing = f"an utterance of {data_set.name}"
         try:
@@ -188,7 +202,7 @@ def _ensure(
             found, missing = 0, os.path.relpath(error.filename, staging)
         if not found:
             shutil.rmtree(staging)
-            _remove_fetched(there, given)
+            _remove_fetched(there, archive.given)
             raise FetchError(f"{archive.name} is not the published archive: {missing} is not in it")
         os.sync()  # for thousands of small files far cheaper than one fsync per file
         _mark(data_set, workspace)
@@ -196,8 +210,8 @@ def _ensure(
     elif marker.settings != data_set.settings and (engine.overwrite or not workspace.plan_file.exists()):
         write_index(data_set, data_root, workspace.root / INDEX_NAME)
         _mark(data_set, workspace)
-    if not options.keep_archives:
-        _remove_fetched(there, given)
+    if not keep_archives:
+        _remove_fetched(there, archive.given)
         with contextlib.suppress(OSError):
             there.parent.rmdir()
             (data_root / ARCHIVES).rmdir()
@@ -327,33 +341,3 @@ def _refuse_foreign(data_set: CorpusPart, workspace: Workspace, overwrite: bool)
             f"{option('--data-root')}, move it away, or give {option('--extracted', workspace.out)} if it is the "
             "corpus, unpacked"
         )
-
-
-def check_given(data_sets: Sequence[CorpusPart], options: FetchOptions) -> None:
-    """Refuse a file of `--archive` that none of the data sets uses, or that unpacking would remove.
-
-    Raises:
-        UsageError: a file is refused.
-    """
-    used = [_given(data_set, options) for data_set in data_sets]
-    for path, tree in ((path, tree) for path in options.archive for data_set in data_sets for tree in data_set.trees):
-        place = options.data_root / tree
-        if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(place)):
-            raise UsageError(f"{option('--archive', path)} is in {place}, which may be replaced; move it elsewhere")
-    names = ", ".join(data_set.archive.name for data_set in data_sets if data_set.archive)
-    for path in options.archive:
-        if path not in used:
-            raise UsageError(f"{option('--archive', path)} is not one of the archives of this command: {names}")
-
-
-def _given(data_set: CorpusPart, options: FetchOptions) -> Path | None:
-    """Return the file that the user gave with `--archive` for a data set; None if there is none.
-
-    It is the file with the published name. If the corpus has only one data set and only one file was given, it is that
-    file, whatever its name.
-    """
-    if data_set.archive is None:
-        return None
-    named = [path for path in options.archive if path.name == data_set.archive.name]
-    alone = data_set.name == data_set.corpus and len(options.archive) == 1
-    return named[0] if named else options.archive[0] if alone else None
