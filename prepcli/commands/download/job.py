@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,14 +13,15 @@ from prepcli.audio.segments import TargetFormat, convert, whole
 from prepcli.commands.download.data_set import CorpusPart, Utterance
 from prepcli.commands.download.index import LineIndex, LineRange
 from prepcli.commands.download.prepare import (
+    INDEX_NAME,
     as_asked,
     ensure_index,
     ensure_unpacked,
     is_ready,
+    make_index,
     note_scarce_space,
     plan_fetching,
     state_folder,
-    was_repaired,
     workspace_of,
 )
 from prepcli.commands.download.report import DownloadReport
@@ -52,7 +52,9 @@ def _run_of(data_set: CorpusPart, output: Output, index_file: Path | None) -> Re
     root = output.workspace.folder
 
     def plan(workspace: Workspace) -> CorpusPlan:
-        file = index_file or ensure_index(data_set, root, workspace.root)
+        file = index_file or workspace.root / INDEX_NAME
+        if index_file is None:
+            make_index(data_set, root, file)
         index = LineIndex(file)
 
         def reject_lines() -> Iterator[bytes]:
@@ -154,10 +156,7 @@ def _convert(data_set: CorpusPart, data_root: Path) -> Report:
     if data_set.archive is not None and current_call().options.fetch_only:
         return Report(data_set.command, "fetched", str(data_root))
     output = _output_of(data_set, data_root)
-    repaired = output.engine.retry_rejects and was_repaired(data_set, data_root)
-    if repaired:  # for recordings that are used unchanged, only manifests are replaced
-        output.engine = replace(output.engine, overwrite=True)
-    index = ensure_index(data_set, data_root, output.workspace.root, output.engine.overwrite, again=repaired)
+    index = ensure_index(data_set, output)
     try:
         return _run_of(data_set, output, index)
     except TooManyRejectsError as error:  # the other data sets are prepared too
@@ -176,6 +175,7 @@ def checked(report: DownloadReport, engine: RunOptions) -> DownloadReport:
 def _planned(data_set: CorpusPart, data_root: Path) -> Report:
     """Return the report of a dry run: the plan of converting, or of fetching if the data set is not unpacked yet."""
     if data_set.archive is None or is_ready(data_set, data_root):
-        return _run_of(data_set, _output_of(data_set, data_root), None)
+        output = _output_of(data_set, data_root)
+        return _run_of(data_set, output, output.workspace.root / INDEX_NAME if data_set.archive else None)
     plan = {"command": data_set.command, "status": "dry_run", "fetch": plan_fetching(data_set.archive, data_root)}
     return Report(data_set.command, "dry_run", str(data_root), details=plan)

@@ -4,7 +4,6 @@ import contextlib
 import fcntl
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,11 +16,12 @@ from prepcli.commands.download.data_set import Archive, CorpusPart
 from prepcli.commands.download.fetch import note, read_checksums
 from prepcli.commands.download.index import LineIndex, is_repaired, write_index
 from prepcli.engine.publishing.rejects import num_retryable
+from prepcli.engine.run.function import Output
 from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.report import format_bytes
 from prepcli.engine.state.plan import StoredPlan
 from prepcli.engine.state.work_folder import refuse_state
-from prepcli.engine.state.workspace import Workspace, read_document, write_json
+from prepcli.engine.state.workspace import Workspace, draft_of, read_document, write_json
 from prepcli.errors import FAULTS_OF_THE_MACHINE, PrepcliError, UsageError, cannot_write, option, same_command
 from prepcli.interface.calls import current_call
 from prepcli.processes.signals import stop_on_signals
@@ -224,59 +224,54 @@ def _remove_fetched(archive: Path, given: Path | None) -> None:
         sidecar_of(part_of(archive)).unlink(missing_ok=True)
 
 
-def ensure_index(
-    data_set: CorpusPart, data_root: Path, folder: Path, replace: bool = True, again: bool = False
-) -> Path:
-    """Return the path of the data set's index.
-
-    For a corpus on disk, or with `again` for any corpus, the index is made now in `folder`.
-
-    If `replace` is false, an index on which an existing plan is based is never overwritten. If the corpus has changed
-    since, the new index is kept next to it under another name, and its path is returned. The engine then sees that the
-    input is not the one of the plan, and refuses to continue.
+def make_index(data_set: CorpusPart, data_root: Path, file: Path) -> None:
+    """Write the index of a data set to `file`.
 
     Raises:
         UsageError: the corpus has recordings at most, and no transcripts.
     """
-    if data_set.archive is not None and not again:
-        return workspace_of(data_set.state_name, data_root).root / INDEX_NAME
-    folder.mkdir(parents=True, exist_ok=True)
-    planned, now = folder / INDEX_NAME, folder / f"new_{INDEX_NAME}"
-    if not write_index(data_set, data_root, now):
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if not write_index(data_set, data_root, file):
         raise UsageError(
             f"{data_set.copy or data_root} has no line of a transcript of {data_set.corpus}; copy it again"
         )
-    plan = None if replace else read_document(workspace_of(data_set.state_name, data_root).plan_file, StoredPlan)
-    if plan is not None and planned.exists() and LineIndex(planned).sha256 == _planned_digest(plan):
-        if LineIndex(now).sha256 != _planned_digest(plan):
-            return now
-        now.unlink()
-        return planned
-    now.replace(planned)
-    return planned
 
 
-def _planned_digest(plan: StoredPlan) -> str | None:
-    return plan.inputs[0].get("sha256") if plan.inputs else None
+def ensure_index(data_set: CorpusPart, output: Output) -> Path:
+    """Return the path of the data set's index. That of a corpus on disk is made now.
 
+    With `--retry-rejects`, it is made for any corpus. If audio or transcripts that were missing or damaged are usable
+    now, and nothing else has changed, `output` starts again; it also does if another rank has replaced the index.
 
-def was_repaired(data_set: CorpusPart, data_root: Path) -> bool:
-    """Whether audio or transcripts of a corpus that were missing or damaged when it was indexed are usable now.
+    An index on which an existing plan is based is replaced only if the run starts again. If the corpus has changed
+    since, the path of a new index next to it is returned. The engine then sees that the input is not the one of the
+    plan, and refuses to continue.
 
-    False if the corpus has other changes, too. True if another rank has already replaced the index.
+    Raises:
+        UsageError: as by `make_index`.
     """
-    workspace = workspace_of(data_set.state_name, data_root)
-    plan = read_document(workspace.plan_file, StoredPlan)
-    planned = workspace.root / INDEX_NAME
-    if plan is None or not num_retryable(plan.planned_rejects) or not planned.exists():
-        return False
-    if not all((data_root / tree).is_dir() for tree in data_set.trees):
-        return False
-    with tempfile.TemporaryDirectory(prefix="prepcli-") as scratch:
-        now = ensure_index(data_set, data_root, Path(scratch), again=True)
-        if LineIndex(planned).sha256 == _planned_digest(plan):
-            return is_repaired(planned, now)
-        return LineIndex(now).sha256 != _planned_digest(plan)  # another rank has replaced the index
+    workspace, data_root, engine = output.workspace, output.workspace.folder, output.engine
+    planned, plan = workspace.root / INDEX_NAME, read_document(workspace.plan_file, StoredPlan)
+    is_based = plan is not None and planned.exists()
+    retries = engine.retry_rejects and is_based and all((data_root / tree).is_dir() for tree in data_set.trees)
+    retries = retries and plan is not None and num_retryable(plan.planned_rejects) > 0
+    if data_set.archive is not None and not retries:
+        return planned
+    draft = draft_of(planned)
+    try:
+        make_index(data_set, data_root, draft)
+        if plan is not None and is_based and (retries or not engine.overwrite):
+            digest = plan.inputs[0].get("sha256") if plan.inputs else None
+            before, now = LineIndex(planned).sha256, LineIndex(draft).sha256
+            if retries and now != digest and (before != digest or is_repaired(planned, draft)):
+                output.engine = replace(engine, overwrite=True)  # of recordings as they are, only manifests are made
+            elif before == digest and (now == digest or data_set.archive is not None):
+                return planned
+            elif before == digest and not engine.overwrite:
+                return draft.replace(planned.with_name(f"new_{INDEX_NAME}"))
+        return draft.replace(planned)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def _mark(data_set: CorpusPart, workspace: Workspace) -> None:
