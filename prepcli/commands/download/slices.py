@@ -196,20 +196,14 @@ def _units(surveyed: Sequence[Surveyed]) -> Iterator[_Conversations]:
             yield _Conversations(f"{part}_{number:06d}", seconds, num_lines, part, chunk)
 
 
-class _Reject(msgspec.Struct):
-    reject_reason: str
-    audio_filepath: str | None = None
-
-
 def _has_new_transcripts(corpus: SlicedCorpus, workspace: Workspace) -> bool:
     """Whether a recording that no transcript named in the finished run of `workspace` has a transcript now."""
     if not workspace.rejects_file.exists():
         return False
-    decoder = msgspec.json.Decoder(_Reject)
-    with naming(workspace.rejects_file), workspace.rejects_file.open("rb") as lines:
-        rejects = list(map(decoder.decode, lines))
     missing = RejectReason.MISSING_TRANSCRIPT.value
-    unlisted = {reject.audio_filepath for reject in rejects if reject.reject_reason == missing}
+    with naming(workspace.rejects_file), workspace.rejects_file.open("rb") as lines:
+        rejects = map(msgspec.json.decode, lines)
+        unlisted = {reject["audio_filepath"] for reject in rejects if reject["reject_reason"] == missing}
     return bool(unlisted) and any(each.audio in unlisted for each in corpus.find().conversations)
 
 
