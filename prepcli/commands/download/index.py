@@ -1,7 +1,6 @@
 """The index of a data set: a line per utterance, written once, for planning and for processing."""
 
 import os
-import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
@@ -60,10 +59,7 @@ def write_index(data_set: CorpusPart, root: Path, file: Path) -> int:
         draft.seek(0)
         repeated = {manifest: ids.repeated() for manifest, ids in seen.items()}
         with atomic_file(file, durable=False) as out:
-            if any(repeated.values()):
-                out.writelines(_without_repeated(draft, repeated))
-            else:
-                shutil.copyfileobj(draft, out, 1 << 20)
+            out.writelines(_without_repeated(draft, repeated) if any(repeated.values()) else draft)
     return count
 
 
