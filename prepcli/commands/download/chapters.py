@@ -21,14 +21,13 @@ from prepcli.audio.segments import decode, whole
 from prepcli.commands.download.corpus_unpack import fetch_bar
 from prepcli.commands.download.data_set import Archive, may_lie_outside, speaker_name
 from prepcli.commands.download.fetch import fetch
-from prepcli.commands.download.prepare import exclusive_lock
+from prepcli.commands.download.prepare import exclusive_lock, output_of
 from prepcli.commands.download.report import DownloadReport
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.run.function import Output, run
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import with_continuation
 from prepcli.engine.state.plan import InputFile, Plan
-from prepcli.engine.state.work_folder import refuse_state
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import IncompleteError, RecordRejected, RejectReason, UsageError, naming, option
 from prepcli.formats.names import normal_path
@@ -82,8 +81,7 @@ def cut_corpus() -> DownloadReport:
     """
     asked = current_call().options
     name = f"hifitts2_{asked.sampling_rate}"
-    output = Output(asked.data_root, *(f"{name}/{one}.json" for one in _SETS), inside=f"sets/{name}")
-    refuse_state(output.path)
+    output = output_of(asked.data_root, name, *(f"{name}/{one}.json" for one in _SETS))
     lists = [f"{kind}_{asked.sampling_rate}.json" for kind in ("manifest", "chapters")]
     folder = asked.metadata or _fetch_lists(lists, name, output)
     if asked.fetch_only:

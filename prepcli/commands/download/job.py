@@ -20,9 +20,8 @@ from prepcli.commands.download.prepare import (
     is_ready,
     make_index,
     note_scarce_space,
+    output_of,
     plan_fetching,
-    state_folder,
-    workspace_of,
 )
 from prepcli.commands.download.report import DownloadReport
 from prepcli.engine.publishing.publish import Marker, UnitWriter
@@ -144,12 +143,13 @@ def make_manifests(data_sets: Sequence[CorpusPart]) -> DownloadReport:
                     ensure_unpacked(data_set, data_root, asked.keep_archives, engine)
                 report.data_sets[data_set.name] = _convert(data_set, data_root)
         except IncompleteError as error:
-            raise with_continuation(error, data_set.command, workspace_of(data_set.state_name, data_root)) from None
+            workspace = _output_of(data_set, data_root).workspace
+            raise with_continuation(error, data_set.command, workspace) from None
     return checked(report, engine)
 
 
 def _output_of(data_set: CorpusPart, data_root: Path) -> Output:
-    return Output(data_root, *data_set.manifests, *data_set.derived, inside=state_folder(data_set.state_name))
+    return output_of(data_root, data_set.state_name, *data_set.manifests, *data_set.derived)
 
 
 def _convert(data_set: CorpusPart, data_root: Path) -> Report:

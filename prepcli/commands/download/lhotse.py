@@ -17,7 +17,7 @@ from typing import get_type_hints
 import msgspec
 
 from prepcli.commands.download.job import checked
-from prepcli.commands.download.prepare import exclusive_lock, workspace_of
+from prepcli.commands.download.prepare import exclusive_lock, output_of
 from prepcli.commands.download.recipes import OUTPUT, RECIPES, Recipe
 from prepcli.commands.download.report import DownloadReport
 from prepcli.commands.make_manifest.command import make_manifest
@@ -81,7 +81,7 @@ def make_parts(
     """
     engine = run_options(current_call().options)
     command = f"download lhotse {recipe}"
-    workspace = workspace_of(f"lhotse-{recipe}", data_root)
+    workspace = output_of(data_root, f"lhotse-{recipe}").workspace
     arguments = _arguments(recipe, corpus, recipe_options)
     done = _prepared(workspace, arguments, starts_again=engine.overwrite and not engine.rank.restarts)
     if done is None and engine.dry_run:

@@ -48,22 +48,16 @@ class UnpackedMarker(msgspec.Struct):
     settings: dict[str, Any]
 
 
-def state_folder(state_name: str) -> str:
-    """The folder of the workspace of the data set with this `CorpusPart.state_name`, in the state of the data root.
+def output_of(data_root: Path, state_name: str, *patterns: str) -> Output:
+    """The output of the data set with this `CorpusPart.state_name`; `patterns`: those of `Output`.
 
-    Each data set has its own workspace, so that data sets can be added to the data root later.
-    """
-    return f"sets/{state_name}"
-
-
-def workspace_of(state_name: str, data_root: Path) -> Workspace:
-    """The workspace of the data set with this `CorpusPart.state_name`.
+    Each data set has its own workspace in the state of the data root, so that data sets can be added later.
 
     Raises:
         UsageError: the data root is in the state folder of a run.
     """
     refuse_state(data_root)
-    return Workspace(data_root, Workspace(data_root).root / state_folder(state_name))
+    return Output(data_root, *patterns, inside=f"sets/{state_name}")
 
 
 def is_ready(data_set: CorpusPart, data_root: Path) -> bool:
@@ -71,7 +65,7 @@ def is_ready(data_set: CorpusPart, data_root: Path) -> bool:
 
     A corpus that the user has on disk, without an archive, is always ready: each process makes its index itself.
     """
-    workspace = workspace_of(data_set.state_name, data_root)
+    workspace = output_of(data_root, data_set.state_name).workspace
     marker = _marker(workspace)
     return data_set.archive is None or (
         marker is not None and marker.settings == data_set.settings and not staging_of(workspace).exists()
@@ -169,7 +163,7 @@ def ensure_unpacked(data_set: CorpusPart, data_root: Path, keep_archives: bool, 
         PrepcliError: the disk is full, or another fault of the machine.
     """
     assert data_set.archive is not None
-    workspace = workspace_of(data_set.state_name, data_root)
+    workspace = output_of(data_root, data_set.state_name).workspace
     try:
         with stop_on_signals(), exclusive_lock(workspace, data_set.name):
             _ensure(data_set, data_set.archive, workspace, keep_archives, engine)
