@@ -133,9 +133,8 @@ def _plan(corpus: SlicedCorpus, num_workers: int) -> SlicingPlan:
     surveyed = survey(corpus, files.conversations, num_workers)
 
     def reject_lines() -> Iterator[bytes]:
-        for path, reason, detail in files.unused:
-            original = msgspec.json.encode({"audio_filepath": path})
-            yield reject_line(original, RecordRejected(reason, detail), Origin(path, 1))
+        for path, rejected in files.unused:
+            yield reject_line(msgspec.json.encode({"audio_filepath": path}), rejected, Origin(path, 1))
 
     units = list(_units(surveyed))
     return Plan(
@@ -143,7 +142,7 @@ def _plan(corpus: SlicedCorpus, num_workers: int) -> SlicingPlan:
         sum(unit.num_records for unit in units) + len(files.unused),
         None,
         [*map(input_file, files.tables), *{each.transcript.path: each.transcript for each in surveyed}.values()],
-        dict(Counter(file.reason.value for file in files.unused)),
+        dict(Counter(rejected.reason.value for _, rejected in files.unused)),
         notes=list(files.notes),
         reject_lines=reject_lines,
     )
