@@ -245,16 +245,16 @@ def ensure_index(data_set: CorpusPart, output: Output) -> Path:
         UsageError: as by `make_index`.
     """
     workspace, data_root, engine = output.workspace, output.workspace.folder, output.engine
-    planned, plan = workspace.root / INDEX_NAME, read_document(workspace.plan_file, StoredPlan)
-    is_based = plan is not None and planned.exists()
-    retries = engine.retry_rejects and is_based and all((data_root / tree).is_dir() for tree in data_set.trees)
-    retries = retries and plan is not None and num_retryable(plan.planned_rejects) > 0
+    planned = workspace.root / INDEX_NAME
+    plan = read_document(workspace.plan_file, StoredPlan) if planned.exists() else None
+    retries = engine.retry_rejects and plan is not None and num_retryable(plan.planned_rejects) > 0
+    retries = retries and all((data_root / tree).is_dir() for tree in data_set.trees)
     if data_set.archive is not None and not retries:
         return planned
     draft = draft_of(planned)
     try:
         make_index(data_set, data_root, draft)
-        if plan is not None and is_based and (retries or not engine.overwrite):
+        if plan is not None and (retries or not engine.overwrite):
             digest = plan.inputs[0].get("sha256") if plan.inputs else None
             before, now = LineIndex(planned).sha256, LineIndex(draft).sha256
             if retries and now != digest and (before != digest or is_repaired(planned, draft)):
