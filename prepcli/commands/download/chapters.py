@@ -26,10 +26,10 @@ from prepcli.commands.download.report import DownloadReport
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.run.function import Output, run
 from prepcli.engine.run.report import Report
-from prepcli.engine.run.run import with_continuation
+from prepcli.engine.run.run import continuable
 from prepcli.engine.state.plan import InputFile, Plan
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import IncompleteError, RecordRejected, RejectReason, UsageError, naming, option
+from prepcli.errors import RecordRejected, RejectReason, UsageError, naming, option
 from prepcli.formats.names import normal_path
 from prepcli.gate import FirstPlaces
 from prepcli.interface.calls import current_call
@@ -41,7 +41,6 @@ from prepcli.manifest.index import content_digest
 from prepcli.manifest.record import Record, Value
 from prepcli.planning.arrays import Scratch, Values
 from prepcli.planning.split import seconds_of
-from prepcli.processes.signals import stop_on_signals
 from prepcli.storage.input_files import state_of
 from prepcli.storage.transfer import BusyError, FetchError
 
@@ -101,13 +100,11 @@ def _fetch_lists(lists: Sequence[str], name: str, output: Output) -> Path:
             f"{missing[0].name} is not here yet; run the command once without ranks and with {option('--fetch-only')}, "
             f"or give {option('--metadata')}"
         )
-    try:
-        with stop_on_signals(), exclusive_lock(workspace, name) if missing else contextlib.nullcontext():
+    if missing:
+        with continuable(current_call().command, workspace), exclusive_lock(workspace, name):
             for one in missing:
                 with fetch_bar(one.name) as show:
                     fetch(one, folder, show)
-    except IncompleteError as error:
-        raise with_continuation(error, current_call().command, workspace) from None
     return folder
 
 

@@ -30,13 +30,12 @@ from prepcli.engine.run.function import Output, run
 from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.options import run_options
 from prepcli.engine.run.report import Report, too_many
-from prepcli.engine.run.run import with_continuation
+from prepcli.engine.run.run import continuable
 from prepcli.engine.state.plan import InputFile, Plan
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import IncompleteError, RecordRejected, TooManyRejectsError, UsageError, option, same_command
+from prepcli.errors import RecordRejected, TooManyRejectsError, UsageError, option, same_command
 from prepcli.interface.calls import current_call
 from prepcli.jobs.line_job import LINES_NAME, write_lines
-from prepcli.processes.signals import stop_on_signals
 
 CorpusPlan = Plan[LineRange, LineIndex]
 
@@ -137,14 +136,10 @@ def make_manifests(data_sets: Sequence[CorpusPart]) -> DownloadReport:
         note_scarce_space(waiting, data_root, asked.keep_archives)
     report = DownloadReport()
     for data_set in data_sets:
-        try:
-            with stop_on_signals():  # for signals between fetching and converting, which have own handlers
-                if alone and data_set.archive is not None:
-                    ensure_unpacked(data_set, data_root, asked.keep_archives, engine)
-                report.data_sets[data_set.name] = _convert(data_set, data_root)
-        except IncompleteError as error:
-            workspace = _output_of(data_set, data_root).workspace
-            raise with_continuation(error, data_set.command, workspace) from None
+        with continuable(data_set.command, _output_of(data_set, data_root).workspace):
+            if alone and data_set.archive is not None:
+                ensure_unpacked(data_set, data_root, asked.keep_archives, engine)
+            report.data_sets[data_set.name] = _convert(data_set, data_root)
     return checked(report, engine)
 
 

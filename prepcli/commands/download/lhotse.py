@@ -24,14 +24,13 @@ from prepcli.commands.make_manifest.command import make_manifest
 from prepcli.commands.make_manifest.lhotse import LhotseFiles, files_in
 from prepcli.engine.run.options import JobArguments, run_options
 from prepcli.engine.run.report import Report
-from prepcli.engine.run.run import with_continuation
+from prepcli.engine.run.run import continuable
 from prepcli.engine.run.status import SET_OUTPUTS_FILE
 from prepcli.engine.state.workspace import Workspace, read_document, write_json
 from prepcli.errors import IncompleteError, PrepcliError, TooManyRejectsError, UsageError, option, same_command
 from prepcli.interface.calls import current_call, tell
 from prepcli.interface.command import call_within
 from prepcli.interface.options import listed
-from prepcli.processes.signals import stop_on_signals
 
 LOG = "recipe.log"
 _SECONDS_TO_END = 10.0
@@ -86,11 +85,8 @@ def make_parts() -> DownloadReport:
         return DownloadReport({recipe: Report(command, "dry_run", str(asked.data_root), details=plan)})
     if done is None and engine.rank.world_size > 1:
         raise UsageError(f"one process must run the recipe first: run {same_command()} once without ranks")
-    try:
-        with stop_on_signals():
-            done = done or _run(workspace, command, arguments)
-    except IncompleteError as error:
-        raise with_continuation(error, command, workspace) from None
+    with continuable(command, workspace):
+        done = done or _run(workspace, command, arguments)
     report = DownloadReport()
     for part in _parts(workspace.root / done.folder, recipe):
         report.data_sets[part.name] = _make(part, done)

@@ -24,7 +24,6 @@ from prepcli.engine.state.work_folder import refuse_state
 from prepcli.engine.state.workspace import Workspace, draft_of, read_document, write_json
 from prepcli.errors import FAULTS_OF_THE_MACHINE, PrepcliError, UsageError, cannot_write, option, same_command
 from prepcli.interface.calls import current_call
-from prepcli.processes.signals import stop_on_signals
 from prepcli.storage.input_files import same_file
 from prepcli.storage.transfer import FetchError, part_of, sidecar_of
 
@@ -165,7 +164,7 @@ def ensure_unpacked(data_set: CorpusPart, data_root: Path, keep_archives: bool, 
     assert data_set.archive is not None
     workspace = output_of(data_root, data_set.state_name).workspace
     try:
-        with stop_on_signals(), exclusive_lock(workspace, data_set.name):
+        with exclusive_lock(workspace, data_set.name):
             _ensure(data_set, data_set.archive, workspace, keep_archives, engine)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
