@@ -74,27 +74,27 @@ def cut_corpus() -> DownloadReport:
 
     Raises:
         UsageError: lists are missing, and this is a dry run or a run with several ranks, or they are not in
-            `--metadata`.
+            `--metadata`; or the address is not valid.
         FetchError: no server has a list.
         IncompleteError: the servers cannot be reached; the same command continues.
     """
     asked = current_call().options
     name = f"hifitts2_{asked.sampling_rate}"
     output = output_of(asked.data_root, name, *(f"{name}/{one}.json" for one in _SETS))
-    lists = [f"{kind}_{asked.sampling_rate}.json" for kind in ("manifest", "chapters")]
+    names = [f"{kind}_{asked.sampling_rate}.json" for kind in ("manifest", "chapters")]
+    lists = [Archive(one, (f"{_HUB}/{one}",)).at(asked.base_url, {}) for one in names]
     folder = asked.metadata or _fetch_lists(lists, name, output)
     if asked.fetch_only:
         return DownloadReport({name: Report(current_call().command, "fetched", str(folder))})
-    manifest, chapters = (str(folder / one) for one in lists)
+    manifest, chapters = (str(folder / one) for one in names)
     return DownloadReport({name: _cut(name, manifest, chapters, output)})
 
 
-def _fetch_lists(lists: Sequence[str], name: str, output: Output) -> Path:
+def _fetch_lists(lists: Sequence[Archive], name: str, output: Output) -> Path:
     """Return the folder with the published lists, which are fetched if they are not there."""
     workspace, engine = output.workspace, output.engine
     folder = workspace.root / "metadata"
-    archives = [Archive(one, (f"{_HUB}/{one}",)).at(current_call().options.base_url, {}) for one in lists]
-    missing = [one for one in archives if not (folder / one.name).exists()]
+    missing = [one for one in lists if not (folder / one.name).exists()]
     if missing and (engine.dry_run or engine.rank.world_size > 1):
         raise UsageError(
             f"{missing[0].name} is not here yet; run the command once without ranks and with {option('--fetch-only')}, "
