@@ -250,7 +250,7 @@ def ensure_index(data_set: CorpusPart, output: Output) -> Path:
     retries = retries and all((data_root / tree).is_dir() for tree in data_set.trees)
     if data_set.archive is not None and not retries:
         return planned
-    draft = draft_of(planned)
+    draft, refused = draft_of(planned), planned.with_name(f"new_{INDEX_NAME}")
     try:
         make_index(data_set, data_root, draft)
         if plan is not None and (retries or not engine.overwrite):
@@ -261,7 +261,8 @@ def ensure_index(data_set: CorpusPart, output: Output) -> Path:
             elif before == digest and (now == digest or data_set.archive is not None):
                 return planned
             elif before == digest and not engine.overwrite:
-                return draft.replace(planned.with_name(f"new_{INDEX_NAME}"))
+                return draft.replace(refused)
+        refused.unlink(missing_ok=True)
         return draft.replace(planned)
     finally:
         draft.unlink(missing_ok=True)
