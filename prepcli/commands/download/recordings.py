@@ -73,7 +73,8 @@ class PublishedRecordings:
         from prepcli.engine.publishing.publish import AccountingError
         from prepcli.planning.hashing import in_sorted, num_distinct
 
-        named = np.sort(np.array(self._hashes, np.int64).view(np.uint64))
+        named = np.asarray(self._hashes).view(np.uint64)  # no copy
+        named.sort()
         listed, unlisted = [named[:0]], list[str]()
         for paths in _chunks(chain.from_iterable(files_in(folder, pattern) for pattern in patterns)):
             hashes = np.fromiter(map(hash, paths), np.int64, len(paths)).view(np.uint64)
