@@ -163,7 +163,13 @@ def _of_shar(shar: SharSet, _: SetInput) -> list[str]:
 
 def _of_parquet(files: ParquetSet, options: SetInput) -> list[str]:
     _check_gaps(files)
-    paths = _one_split(sorted(files.record_files(), key=by_number), files.folder, options)
+    own = sorted(files.record_files(), key=by_number)
+    if not files.shards and (others := sorted(set(_below(files.folder, ".parquet")) - set(own), key=by_number)):
+        tell(
+            f"note: only the Parquet files in {files.folder} itself are read, and not "
+            f"{len(others):,} below it, such as {others[0]}"
+        )
+    paths = _one_split(own, files.folder, options)
     return [_parquet(path, options) for path in paths]
 
 
