@@ -43,6 +43,10 @@ _SPLITS = {
 _WORD = re.compile(r"[A-Za-z]+")
 
 
+class NoDataSetError(UsageError):
+    """A folder holds no data set in containers; other errors say why a data set that it holds cannot be read."""
+
+
 def given_columns(options: SetInput) -> FieldNames:
     """The names of the columns with audio, text, speaker, id and language, from the options of the command."""
     return FieldNames(
@@ -99,7 +103,8 @@ def containers_in(folder: str, options: SetInput) -> list[str]:
     """The containers of the data set in a folder.
 
     Raises:
-        UsageError: the folder holds no data set of the wanted form, or its files are not complete.
+        NoDataSetError: the folder holds no data set of the wanted form.
+        UsageError: its files are not complete, or are of several data sets.
     """
     wanted = options.input_format
     top = path_of(folder)
@@ -127,7 +132,7 @@ def containers_in(folder: str, options: SetInput) -> list[str]:
             f"give {converted}"
         )
     what = "a data set" if wanted is None else f"a data set of the form {option('--input-format', wanted)}"
-    raise UsageError(
+    raise NoDataSetError(
         f"{folder} is not {what}: it holds no tarred set, Lhotse Shar, WeNet shards, tars, Parquet files or zip "
         f"archives{advice_on_audio(top)}"
     )
@@ -157,7 +162,13 @@ def _of_shar(shar: SharSet, _: SetInput) -> list[str]:
 
 def _of_parquet(files: ParquetSet, options: SetInput) -> list[str]:
     _check_gaps(files)
-    paths = _one_split(sorted(files.record_files(), key=by_number), files.folder, options)
+    own = sorted(files.record_files(), key=by_number)
+    if not files.shards and (others := sorted(set(_below(files.folder, ".parquet")) - set(own), key=by_number)):
+        tell(
+            f"note: only the Parquet files in {files.folder} itself are read, and not "
+            f"{len(others):,} below it, such as {others[0]}"
+        )
+    paths = _one_split(own, files.folder, options)
     return [_parquet(path, options) for path in paths]
 
 
