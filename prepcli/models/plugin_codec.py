@@ -103,7 +103,7 @@ _end_process = os._exit
 
 
 def _exit(status: int) -> NoReturn:
-    """`os._exit`; raises `SystemExit` in code of a codec, which would end the whole command without a word.
+    """`os._exit`; raises `SystemExit` in code of a codec, which would end the whole command.
 
     With the status 0, scripts would take it for done. Children of a codec end as usual.
     """
