@@ -29,7 +29,7 @@ from prepcli.formats.shar_set import CodesSet, SharSet
 from prepcli.formats.stored_set import Shards, StoredSet
 from prepcli.formats.tarred import SHARD_MANIFEST_FILE, TarredSet
 from prepcli.jobs.inputs.data import containers_at, data_of
-from prepcli.jobs.inputs.sets import split_of
+from prepcli.jobs.inputs.splits import split_of
 from prepcli.manifest.datasets import DataSet, Mix, data_in_directory
 from prepcli.manifest.fields import with_audio_filepath
 from prepcli.manifest.foreign import check_is_json_lines

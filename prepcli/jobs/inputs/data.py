@@ -10,7 +10,8 @@ from prepcli.interface.shared_options import SetInput
 from prepcli.jobs.inputs.catalogue import EVERY
 from prepcli.jobs.inputs.named import MANIFEST_SUFFIXES, manifests_of
 from prepcli.jobs.inputs.revisions import with_commits
-from prepcli.jobs.inputs.sets import NoDataSetError, split_of
+from prepcli.jobs.inputs.sets import NoDataSetError
+from prepcli.jobs.inputs.splits import split_of
 from prepcli.manifest.datasets import DataSet, Mix
 from prepcli.manifest.input_cfg import Texts
 from prepcli.manifest.inputs import resolve_input

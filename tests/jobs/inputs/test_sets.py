@@ -13,7 +13,7 @@ import pytest
 from prepcli.interface.shared_options import SetInput
 from prepcli.jobs.inputs.catalogue import stated_duration
 from prepcli.jobs.inputs.named import manifests_of
-from prepcli.jobs.inputs.sets import split_of
+from prepcli.jobs.inputs.splits import split_of
 from prepcli.storage.containers import Catalogue
 from prepcli.storage.input_files import state_of
 from tests.conftest import MINI_CORPUS, SHORT_CORPUS, make_set, read_lines, tree
