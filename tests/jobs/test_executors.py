@@ -73,7 +73,7 @@ def test_any_executor_of_python(pool: Callable[[int], Executor], plain: dict[str
 def test_the_executor_of_a_client(cluster: str, plain: dict[str, str], tmp_path: Path) -> None:
     from distributed import Client
 
-    with Client(cluster, set_as_default=False) as client:  # type: ignore[no-untyped-call]
+    with Client(cluster, set_as_default=False) as client:
         library.manifest_to_tarred(MANIFEST, tmp_path / "out", num_shards=8, executor=client.get_executor())
     assert tree(tmp_path / "out") == plain
 
@@ -211,7 +211,7 @@ def test_a_node_of_ray_that_is_lost(cases: Callable[[str], Case], tmp_path: Path
     from ray.cluster_utils import Cluster
 
     case, out = cases("tarred"), tmp_path / "out"
-    nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})  # type: ignore[no-untyped-call]
+    nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
     try:
         second = nodes.add_node(num_cpus=1)
         process = case.start(out, "--engine", f"ray={nodes.address}")
@@ -220,4 +220,4 @@ def test_a_node_of_ray_that_is_lost(cases: Callable[[str], Case], tmp_path: Path
         end(process)
         check(case, out)
     finally:
-        nodes.shutdown()  # type: ignore[no-untyped-call]
+        nodes.shutdown()
