@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import MINI_CORPUS, tree
+from tests.conftest import tree
 from tests.storage.buckets import Bucket
-from tests.support.running import prepcli, prepcli_process
+from tests.support.running import prepcli_process
 from tests.support.tools import need_package
 
 pytestmark = pytest.mark.slow
@@ -14,9 +14,11 @@ pytestmark = pytest.mark.slow
 
 def test_objects_are_those_of_a_plain_run(bucket: Bucket, stored_corpus: str, tmp_path: Path) -> None:
     need_package("distributed")
-    assert prepcli("manifest-to-tarred", MINI_CORPUS / "manifest.json", tmp_path / "out", "--num-shards", 4).code == 0
-    words = ("manifest-to-tarred", f"{stored_corpus}/manifest.json", bucket / "out", "--num-shards", 4)
-    more = ("--work-dir", tmp_path, "--engine", "dask", "--num-workers", 2)
-    done = prepcli_process(*words, *more, environ=bucket.store.environ)
-    assert done.code == 0, done.err
-    assert tree(bucket.download("out", tmp_path / "down")) == tree(tmp_path / "out")
+    for name, more in (("plain", ()), ("engine", ("--engine", "dask"))):
+        words = ("manifest-to-tarred", f"{stored_corpus}/manifest.json", bucket / name, "--num-shards", 4)
+        environ = bucket.store.environ
+        done = prepcli_process(*words, *more, "--work-dir", tmp_path, "--num-workers", 2, environ=environ)
+        assert done.code == 0, done.err
+    plain, made = (tree(bucket.download(name, tmp_path / name)) for name in ("plain", "engine"))
+    assert len(made) > 8
+    assert made == plain
