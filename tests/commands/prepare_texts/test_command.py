@@ -122,7 +122,9 @@ def test_normalization_by_the_package(tmp_path: Path) -> None:
         pytest.skip(f"nemo_text_processing is not in {folder}: run scripts/setup.sh")
     environ = {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[3]), str(folder)])}
     (tmp_path / "texts.txt").write_text("3\n")
-    done = prepcli_process("prepare-texts", tmp_path / "texts.txt", tmp_path / "out.json", "--normalize", "rw", environ=environ)
+    done = prepcli_process(
+        "prepare-texts", tmp_path / "texts.txt", tmp_path / "out.json", "--normalize", "rw", environ=environ
+    )
     assert done.code == 0, done.err
     assert read_lines(tmp_path / "out.json") == [{"text": "3", "tts_text_normalized": "gatatu"}]
     assert "INFO" not in done.err
