@@ -8,10 +8,9 @@ occurs once (`SeenIds`, `FirstPlaces`). A record that cannot be used is a reject
 import json
 import math
 from array import array
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import cache
 from typing import Any, NamedTuple, TypeAlias
-
-import xxhash
 
 from prepcli.errors import RecordRejected, RejectReason
 
@@ -138,7 +137,14 @@ def note_on_moved(count: int, containers: str) -> str:
 
 def text_hash(text: str) -> int:
     """A hash of 64 bits with a sign, the same in all processes; Python's own differs, and engines start processes."""
-    return xxhash.xxh3_64_intdigest(text.encode("utf-8", "surrogatepass")) - (1 << 63)
+    return _xxh3()(text.encode("utf-8", "surrogatepass")) - (1 << 63)
+
+
+@cache
+def _xxh3() -> Callable[[bytes], int]:
+    import xxhash  # not at the top: `--help` needs only the names of fields
+
+    return xxhash.xxh3_64_intdigest
 
 
 class SeenIds:

@@ -48,7 +48,7 @@ for name in "${names[@]}"; do
     [[ -z $name || $name == none ]] && continue
     is_known "$name" || die "no such extra or dependency group in pyproject.toml: $name"
     [[ ,$extras, == *,"$name",* ]] && continue
-    [[ ,$extras, == *,all,* && $name != dev && $name != docs ]] && continue
+    [[ ,$extras, == *,all,* && ! $name =~ ^(dev|docs|dask|ray)$ ]] && continue
     extras=${extras:+$extras,}$name
 done
 has() { [[ ,$extras, =~ ,($1), ]]; } # extended regular expression: has "models|all"

@@ -38,7 +38,7 @@ TASKS = "tasks"
 
 
 class _Work(NamedTuple):
-    """What the workers need for all units: the work itself, and where it is done."""
+    """The work that is the same for all units, and its surroundings: the folder, the call, and the workspace."""
 
     process: Process[Any]
     workspace: Workspace

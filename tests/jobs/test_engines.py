@@ -11,16 +11,8 @@ from pathlib import Path
 import pytest
 
 import prepcli as library
-from prepcli.engine.publishing.publish import UnitWriter
-from prepcli.engine.ranks.progress import SharedCounter
-from prepcli.engine.run.executors import do_in_executor
-from prepcli.engine.run.unit import Advance, Execution, Process
-from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import IncompleteError, UsageError
-from prepcli.interface.calls import called
+from prepcli.errors import UsageError
 from tests.conftest import SHORT_CORPUS, tree
-from tests.engine.folder_runs import begun_workspace
-from tests.engine.toy import ToyUnit
 from tests.jobs.kill_cases import JOBS
 from tests.jobs.killing import Case, check, children, end, resume, wait_for
 from tests.support.running import HANG_SECONDS, prepcli
@@ -114,32 +106,6 @@ def test_executor_and_engine(tmp_path: Path) -> None:
         library.manifest_to_tarred(MANIFEST, tmp_path / "out", num_shards=8, executor=pool, engine="dask")
     with pytest.raises(UsageError, match="executor must be of type UnitExecutor"):
         library.manifest_to_tarred(MANIFEST, tmp_path / "out", num_shards=8, executor="dask")  # type: ignore[arg-type]
-
-
-def make(workspace: Workspace, process: Process[ToyUnit], executor: Executor) -> list[str]:
-    """The ids of the units that an executor has made of three."""
-    units = [ToyUnit(f"unit_{number:03d}", 1.0, 0, number) for number in range(3)]
-    execution = Execution(workspace, "digest", 1, SharedCounter(), lambda: None)
-    with called([], progress=False, command="toy"):
-        return sorted(marker.unit for marker in do_in_executor(executor, process, units, execution))
-
-
-def refuse(unit: ToyUnit, writer: UnitWriter, advance: Advance) -> None:
-    raise UsageError(f"{unit.id} cannot be made")
-
-
-def die(unit: ToyUnit, writer: UnitWriter, advance: Advance) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def test_an_error_of_the_work_passes_through(tmp_path: Path) -> None:
-    with ProcessPoolExecutor(1) as pool, pytest.raises(UsageError, match="unit_000 cannot be made"):
-        make(begun_workspace(tmp_path / "out"), refuse, pool)
-
-
-def test_an_engine_that_gives_up(tmp_path: Path) -> None:
-    with ProcessPoolExecutor(1) as pool, pytest.raises(IncompleteError, match="the engine has given up on unit unit_"):
-        make(begun_workspace(tmp_path / "out"), die, pool)
 
 
 @pytest.mark.slow
