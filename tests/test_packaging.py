@@ -185,7 +185,7 @@ def test_what_the_wheel_says_of_itself(wheel: Path) -> None:
     extras = {"models", "nemo", "lhotse", "s3", "parquet", "plot", "hf", "score", "dask", "ray"}
     assert set(metadata.get_all("Provides-Extra", [])) == extras | {"all"}
     needs = [re.split(r";? extra == ", one)[::-1] for one in metadata.get_all("Requires-Dist", []) if "extra ==" in one]
-    engines = ("'all'", "'dask'", "'ray'")  # a cluster has its own
+    apart = ("'all'", "'dask'", "'ray'")  # a cluster has its own
     assert {need for extra, need in needs if extra == "'all'"} == {
         need for extra, need in needs if extra not in engines
     }
