@@ -11,6 +11,9 @@ from prepcli.engine.state.plan import UnitT
 from prepcli.engine.state.workspace import Workspace, children_of
 from prepcli.processes.owner import REPEAT_SECONDS, has_ended, last_change, owner_of
 
+TASKS = "tasks"
+"""Replaces the id of a unit in the name of the temporary folder with the work that is sent to an executor."""
+
 
 def drafts_of_others(workspace: Workspace, unit: str = "") -> list[str]:
     """The names of the temporary folders of other ranks, for all units or only for `unit`."""
@@ -71,6 +74,6 @@ def units_at_work(workspace: Workspace, ranks: Sequence[RankProgress]) -> dict[i
     at_work: dict[int, set[str]] = {}
     for entry in children_of(workspace.tmp):
         owner = owner_of(entry)
-        if owner is not None and owner.rank_id in numbers:
+        if owner is not None and owner.rank_id in numbers and not entry.name.startswith(f"{TASKS}~"):
             at_work.setdefault(numbers[owner.rank_id], set()).add(entry.name.split("~")[0])
     return {rank: sorted(units) for rank, units in at_work.items()}

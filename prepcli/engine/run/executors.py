@@ -13,13 +13,17 @@ import io
 import os
 import pickle
 import shutil
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+import msgspec
 
 from prepcli.engine.publishing.publish import Marker, UnitWriter
+from prepcli.engine.ranks.drafts import TASKS
 from prepcli.engine.ranks.progress import SharedCounter
 from prepcli.engine.run.unit import Execution, Process, do_unit_here
 from prepcli.engine.state.plan import Unit, UnitT
@@ -31,10 +35,6 @@ from prepcli.processes.workers import wait_for_any
 
 _ENGINES = ("distributed", "dask", "ray", "concurrent", "mpi4py")
 """Packages whose exceptions say that the engine has failed, and not the work."""
-
-
-TASKS = "tasks"
-"""Replaces the id of a unit in the name of the temporary folder with the work of all units."""
 
 
 class _Work(NamedTuple):
@@ -105,18 +105,31 @@ def _pickled(work: _Work, folder: Path) -> bytes:
             return "executor" if isinstance(part, UnitExecutor) else None  # options may hold it
 
         def reducer_override(self, part: Any) -> Any:
-            if isinstance(part, (io.BufferedReader, io.BufferedRandom)):
-                return open, (_named(part, folder), "rb")
-            if hasattr(part, "cache_parameters") and "<locals>" in part.__qualname__:
+            if isinstance(part, (io.BufferedReader, io.BufferedRandom, io.FileIO)):
+                return open, (_named(part, folder), "rb", 0 if isinstance(part, io.FileIO) else -1)
+            if isinstance(part, msgspec.json.Encoder):
+                return _encoder, (part.enc_hook, part.order)
+            if isinstance(part, msgspec.json.Decoder):
+                return _decoder, (part.type, part.strict, part.dec_hook)
+            if (
+                hasattr(part, "cache_parameters")
+                and vars(sys.modules[part.__module__]).get(part.__qualname__) is not part
+            ):
                 return _with_cache, (part.__wrapped__, part.cache_parameters()["maxsize"])
             return super().reducer_override(part)
 
     written = io.BytesIO()
-    Pickler(written).dump(work)
+    try:
+        Pickler(written).dump(work)
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
+        raise UsageError(
+            f"{work.command} cannot be sent to other processes with these options ({error}): leave out "
+            f"{option('--engine')}"
+        ) from None
     return written.getvalue()
 
 
-def _named(file: io.BufferedReader | io.BufferedRandom, folder: Path) -> str:
+def _named(file: io.BufferedReader | io.BufferedRandom | io.FileIO, folder: Path) -> str:
     """The path of an open file, or of a copy if it has none."""
     if isinstance(file.name, str):
         return os.path.abspath(file.name)
@@ -124,6 +137,14 @@ def _named(file: io.BufferedReader | io.BufferedRandom, folder: Path) -> str:
         whole.seek(0)
         shutil.copyfileobj(whole, copy)
     return copy.name
+
+
+def _encoder(hook: Callable[[Any], Any] | None, order: Literal["deterministic", "sorted"] | None) -> Any:
+    return msgspec.json.Encoder(enc_hook=hook, order=order)
+
+
+def _decoder(kind: Any, strict: bool, hook: Callable[[type, Any], Any] | None) -> Any:
+    return msgspec.json.Decoder(kind, strict=strict, dec_hook=hook)
 
 
 def _with_cache(function: Callable[..., Any], size: int | None) -> Callable[..., Any]:

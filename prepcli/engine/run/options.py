@@ -21,6 +21,7 @@ from prepcli.processes.workers import available_processors
 if TYPE_CHECKING:
     from prepcli.engine.run.job import OpenEngine, RunOptions
     from prepcli.interface.shared_options import UnitExecutor
+    from prepcli.processes.ranks import Rank
 
 Devices = Annotated[
     str,
@@ -140,7 +141,7 @@ def run_options(asked: Any) -> "RunOptions":
     values: dict[str, Any] = {"num_workers": None, "retry_rejects": False, "verify_inputs": False, "no_steal": False}
     values |= {"max_rejects": Budget().limit} | vars(asked)
     return RunOptions(
-        rank=detect_rank(os.environ, asked.rank, asked.world_size, asked.launch_id),
+        rank=(rank := detect_rank(os.environ, asked.rank, asked.world_size, asked.launch_id)),
         num_workers=values["num_workers"] or available_processors(),
         overwrite=asked.overwrite,
         retry_rejects=values["retry_rejects"],
@@ -148,11 +149,11 @@ def run_options(asked: Any) -> "RunOptions":
         verify_inputs=values["verify_inputs"],
         steal=not values["no_steal"],
         budget=Budget(values["max_rejects"]),
-        engine=_engine(asked, values["num_workers"]),
+        engine=_engine(asked, rank, values["num_workers"]),
     )
 
 
-def _engine(asked: Any, num_workers: int | None) -> "OpenEngine | None":
+def _engine(asked: Any, rank: "Rank", num_workers: int | None) -> "OpenEngine | None":
     """How to open the engine that the options name; None if units are made in processes of this command."""
     executor: UnitExecutor | None = getattr(asked, "executor", None)
     engine: str | None = getattr(asked, "engine", None)
@@ -160,7 +161,7 @@ def _engine(asked: Any, num_workers: int | None) -> "OpenEngine | None":
         raise UsageError("executor and engine are two ways to say the same: leave one of them out")
     if executor is None and engine is None:
         return None
-    if asked.rank is not None or asked.world_size is not None:
+    if rank.world_size > 1 or asked.rank is not None:
         given = "executor" if engine is None else option("--engine", engine)
         raise UsageError(f"{given}: an engine has workers and no ranks; leave out {option('--rank')} and the like")
     if executor is not None:

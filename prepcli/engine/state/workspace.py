@@ -83,6 +83,10 @@ class Workspace:
         self._was_there = os.path.exists(self.root)
         self.enter_current()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process, perhaps of another machine, whose monotonic clock is another."""
+        return self.__dict__ | {"_ahead": None}
+
     def enter(self, run: Path) -> None:
         """Take `run` as the folder with the plan, the units and the progress of the run."""
         self.run = run
