@@ -12,9 +12,10 @@ import pytest
 
 import prepcli as library
 from prepcli.errors import UsageError
-from tests.conftest import SHORT_CORPUS, tree
+from tests.conftest import SHORT_CORPUS, read_lines, tree, write_lines
 from tests.jobs.kill_cases import JOBS
 from tests.jobs.killing import Case, check, children, end, resume, wait_for
+from tests.support.audio_files import write_audio
 from tests.support.running import HANG_SECONDS, prepcli
 from tests.support.running import Process as Running
 from tests.support.tools import need_package
@@ -22,7 +23,7 @@ from tests.support.tools import need_package
 MANIFEST = str(SHORT_CORPUS / "manifest.json")
 IN_WORKERS = (
     *("tarred", "reshuffled", "shar", "indexed-shar", "wenet", "mels", "parquet", "omnilingual", "convert"),
-    *("make-manifest", "filter", "split", "duplicates", "score", "fisher"),
+    *("make-manifest", "filter", "split", "duplicates", "score", "fisher", "download", "lhotse"),
 )
 
 
@@ -116,6 +117,20 @@ def test_every_job(name: str, cases: Callable[[str], Case], cluster: str, tmp_pa
     out = case.new_place(tmp_path)
     end(case.start(out, "--engine", f"dask={cluster}"))
     check(case, out)
+
+
+@pytest.mark.slow
+def test_segments_are_known_in_processes_with_other_hashes(cluster: str, tmp_path: Path) -> None:
+    """Of a file with segments, `fix-durations` changes no duration; the planning process has found those files."""
+    write_audio(tmp_path / "talk.wav", 4.0, 16000)
+    write_audio(tmp_path / "one.wav", 2.0, 16000)
+    spans = [{"duration": 1.0, "offset": 0.0}, {"duration": 1.0, "offset": 2.0}]
+    records = [{"audio_filepath": "talk.wav", "text": "a", **span} for span in spans]
+    records.append({"audio_filepath": "one.wav", "text": "b", "duration": 1.5})
+    manifest = write_lines(tmp_path / "m.json", records)
+    done = prepcli("fix-durations", manifest, tmp_path / "out.json", "--engine", f"dask={cluster}")
+    assert done.code == 0, done.err
+    assert [record["duration"] for record in read_lines(tmp_path / "out.json")] == [1.0, 1.0, 2.0]
 
 
 def workers_of(engine: str, driver: Running) -> list[int]:

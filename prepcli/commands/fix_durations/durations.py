@@ -14,7 +14,7 @@ from prepcli.audio.probe import Probes
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.formats.names import path_in
-from prepcli.gate import RATE_FIELDS, rate_changes
+from prepcli.gate import RATE_FIELDS, rate_changes, text_hash
 from prepcli.manifest.fields import check_fields, parse_fields, with_audio_filepath
 from prepcli.manifest.foreign import check_is_json_lines
 from prepcli.manifest.line_slices import LineSlices, slice_lines
@@ -120,9 +120,9 @@ _place_decoder = msgspec.json.Decoder(_Place)
 
 
 def _key(path: str) -> int:
-    """A number that identifies a file by its real folder and its name; valid in this process and its forks."""
+    """A number that identifies a file by its real folder and its name."""
     folder, slash, name = path.rpartition("/")
-    return hash(_real_folder(folder + slash) + name)
+    return text_hash(_real_folder(folder + slash) + name)
 
 
 @lru_cache(maxsize=1 << 12)
