@@ -8,13 +8,14 @@ from typing import Any
 from prepcli.commands.verify.exports import verify_export
 from prepcli.commands.verify.manifests import manifests_in, named_files, verify_containers, verify_manifest
 from prepcli.commands.verify.report import VerifyReport
-from prepcli.commands.verify.runs import compare_with_audio, judge_runs, refuse_unfinished_runs, runs_of
+from prepcli.commands.verify.runs import compare_with_audio, judge_runs, runs_of
 from prepcli.commands.verify.shar import verify_codes, verify_shar
-from prepcli.commands.verify.shards import Verification
+from prepcli.commands.verify.shards import CheckedFile, Verification
 from prepcli.commands.verify.tarred import verify_tarred
 from prepcli.commands.verify.texts import is_texts
 from prepcli.engine.ledger import run_folders
 from prepcli.engine.publishing.hashes import OTHER_BYTES, hash_of
+from prepcli.engine.run.unfinished import refuse_unfinished_run
 from prepcli.engine.state.plan import StoredPlan
 from prepcli.engine.state.workspace import read_document
 from prepcli.errors import UsageError, option
@@ -99,7 +100,8 @@ def check_set(
         return _verify_file(out, num_workers, audio_base_dir)
     runs = runs_of(out, work_dir)
     if not out.is_dir():
-        refuse_unfinished_runs(runs)
+        for run in runs:
+            refuse_unfinished_run(run.workspace)
         raise UsageError(f"there is no directory {out}; give the OUT of a command that makes data sets, or a manifest")
     report = VerifyReport(str(out))
     of = Verification(out, runs, report, num_workers, audio_base_dir)
@@ -110,7 +112,8 @@ def check_set(
         _refuse_state(out)
         if containers := containers_at(str(out)):
             return verify_containers(out, containers, num_workers)
-        refuse_unfinished_runs(runs)
+        for run in runs:
+            refuse_unfinished_run(run.workspace)
         raise UsageError(
             f"{out} holds no data set: neither tarred (audio_<i>.tar, tarred_audio_manifest.json) nor Shar (cuts/"
             "cuts.<i>.jsonl.gz), codes beside a Shar, an export (shards.list, data.list, filelists/, data-*.parquet) "
@@ -200,16 +203,12 @@ def _verify_file(path: AnyPath, num_workers: int, audio_base_dir: AnyPath | None
 def _changed(of: Verification) -> Iterator[str]:
     """Yield a problem for each existing published file, not compared yet, with other or unreadable content."""
     names = [name for name in of.published if name not in of.compared and (of.out / name).is_file()]
-    files = [(of.out / name, of.published[name].hash) for name in names]
-    for name, differs in zip(names, map_in_order(_differs, files, of.num_workers), strict=True):
-        if isinstance(differs, OSError):
-            yield f"{name}: cannot be read: {differs.strerror or differs}"
-        elif differs:
-            yield f"{name}: {OTHER_BYTES}"
+    problems = map_in_order(_difference, [of.file(name) for name in names], of.num_workers)
+    yield from (f"{name}: {problem}" for name, problem in zip(names, problems, strict=True) if problem)
 
 
-def _differs(file: tuple[AnyPath, str]) -> bool | OSError:
+def _difference(file: CheckedFile) -> str | None:
     try:
-        return hash_of(*file).differs
+        return OTHER_BYTES if hash_of(*file).differs else None
     except OSError as error:
-        return error
+        return f"cannot be read: {error.strerror or error}"

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import chain
 
 from prepcli.audio.limits import SAME_SECONDS
 from prepcli.commands.extend_context_audio.bundle_lines import FIELDS, PATH, SIMILARITY
@@ -19,7 +18,7 @@ from prepcli.manifest.reader import LineReader
 from prepcli.manifest.record import Record
 from prepcli.manifest.scan import Range, lines_of
 from prepcli.storage.addresses import join
-from prepcli.storage.paths import is_file
+from prepcli.storage.paths import AnyPath, is_file
 
 COMMAND = "extend-context-audio"
 _ROUNDING = 1e-6
@@ -83,10 +82,10 @@ class InputsGoneError(Exception):
     """The inputs of a run are not what they were; the message says which."""
 
 
-def other_voices(plan: StoredPlan, ranges: list[Range], base_dir: str, num_workers: int) -> Iterator[tuple[int, str]]:
+def other_voices(path: AnyPath, plan: StoredPlan, base_dir: str, num_workers: int) -> Iterator[tuple[int, str]]:
     """Yield a problem, with the number of its line from 1, for each context that has another voice than its record.
 
-    `plan`: of the run of extend-context-audio that wrote the manifest. `ranges`: those of the lines of the manifest.
+    `plan`: of the run of extend-context-audio that wrote the manifest at `path`.
 
     Raises:
         InputsGoneError: an input of the run, which shows the voices, is missing or has changed.
@@ -94,7 +93,7 @@ def other_voices(plan: StoredPlan, ranges: list[Range], base_dir: str, num_worke
     key = group_key(plan.settings.get("--group-by", "speaker"))
     assert isinstance(key, FieldKey)
     voices = _voices(plan, key, num_workers)
-    for number, line in enumerate(chain.from_iterable(map(lines_of, ranges)), start=1):
+    for number, line in enumerate(lines_of(Range(str(path), 0, None)), start=1):
         try:
             record = Record.parse(line)
             context, name = context_of(record, required=False), _name(record, key)

@@ -109,14 +109,14 @@ def verify_manifest(path: AnyPath, of: Verification) -> None:
     check_is_json_lines(str(path))
     plan, frame_shift = plan_of(path.name, of.runs), frame_shift_of(path.name, of.runs)
     rules = ContextRules.of_plan(plan)
-    base_dir = _base_dir(path, plan, of.audio_base_dir)
+    base_dir = _base_dir(path, plan, of)
     ranges = ranges_of(str(path), path.stat().st_size, short=True)
     parts = [ManifestPart(lines, base_dir, rules, frame_shift) for lines in ranges]
     num_lines, num_with_rate, is_cut_off, problems = 0, 0, False, list[tuple[int, str]]()
     for part in map_refusing_crashes(check_part, parts, of.num_workers):
         problems += [(num_lines + line + 1, problem) for line, problem in part.problems]
         num_lines += part.num_lines
-        is_cut_off = part.is_cut_off
+        is_cut_off = part.is_cut_off if part.num_lines else is_cut_off  # a long line leaves a range without lines
         report.records += part.num_records
         report.seconds += part.seconds
         num_with_rate += part.num_with_rate
@@ -129,7 +129,7 @@ def verify_manifest(path: AnyPath, of: Verification) -> None:
         problems.append((num_lines, "cut off: no line end"))
     if rules is not None and plan is not None:
         try:
-            problems += other_voices(plan, ranges, base_dir, of.num_workers)
+            problems += other_voices(path, plan, base_dir, of.num_workers)
         except InputsGoneError as error:
             report.notes.append(f"the voices of contexts were not compared: {error}")
     report.problems += [f"{path.name}:{number}: {problem}" for number, problem in problems[:MAX_PROBLEMS]]
@@ -172,29 +172,27 @@ def named_files(path: AnyPath, of: Verification) -> Iterator[str]:
     if not any(name != path.name for name in of.published):
         return
     plan = plan_of(path.name, of.runs)
-    folder, base_dir = absolute_folder(str(path.parent)), _base_dir(path, plan, of.audio_base_dir)
+    folder, base_dir = absolute_folder(str(path.parent)), _base_dir(path, plan, of)
     folders = {folder, os.path.realpath(folder)}
     if plan is not None:
         folders.add(os.path.dirname(plan.out) if plan.writes_file else plan.out)
-    for part in ranges_of(str(path), path.stat().st_size, short=True):
-        for line in lines_of(part):
-            with contextlib.suppress(RecordRejected):  # reported elsewhere
-                fields = parse_fields(line)
-                values = [decode_value(fields[name]) for name in _NAMES_FILES if name in fields]
-                for value in filter(None, (value for value in values if isinstance(value, str))):
-                    file = path_in(base_dir, value)
-                    names = (file.removeprefix(f"{folder}/") for folder in folders)
-                    yield from (name for name in names if name in of.published)
+    for line in lines_of(Range(str(path), 0, None)):
+        with contextlib.suppress(RecordRejected):  # reported elsewhere
+            fields = parse_fields(line)
+            values = [decode_value(fields[name]) for name in _NAMES_FILES if name in fields]
+            for file in (path_in(base_dir, value) for value in values if value and isinstance(value, str)):
+                names = (file.removeprefix(f"{folder}/") for folder in folders)
+                yield from (name for name in names if name in of.published)
 
 
-def _base_dir(path: AnyPath, plan: StoredPlan | None, given: AnyPath | None) -> str:
+def _base_dir(path: AnyPath, plan: StoredPlan | None, of: Verification) -> str:
     """The absolute folder from which relative paths of a manifest start.
 
-    That is `given`. If it is None, it is the base folder of the run that wrote the manifest; if the run had none or
-    several, or wrote the audio itself, it is the folder of the manifest.
+    That is the given `audio_base_dir`. If it is None, it is the base folder of the run that wrote the manifest; if the
+    run had none or several, or wrote the audio itself, it is the folder of the manifest.
     """
-    folder: str | AnyPath | None = given
-    if given is None and plan is not None and not plan.settings.get(OWN_AUDIO):
+    folder: str | AnyPath | None = of.audio_base_dir
+    if folder is None and plan is not None and not plan.settings.get(OWN_AUDIO):
         base = plan.settings.get("--audio-base-dir")
         known = plan.settings.get(AUDIO_BASE_DIRS) or []
         if base:

@@ -14,7 +14,7 @@ from prepcli.engine.publishing.publish import Marker
 from prepcli.engine.publishing.rejects import commonest, is_asked_for, is_bad
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.status import Status, read_status, workspaces_of
-from prepcli.engine.run.unfinished import refuse_changing, refuse_unfinished_run
+from prepcli.engine.run.unfinished import refuse_changing
 from prepcli.engine.state.plan import FINISH_UNIT, StoredPlan
 from prepcli.engine.state.stored_units import find_plan, has_units, read_units
 from prepcli.engine.state.workspace import Workspace, read_document
@@ -82,12 +82,6 @@ def plan_of(name: str, runs: Sequence[PublishedRun]) -> StoredPlan | None:
     If there is only one run, its plan is returned for every name.
     """
     return next((run.plan for run in runs if name in run.files or len(runs) == 1), None)
-
-
-def refuse_unfinished_runs(runs: Sequence[PublishedRun]) -> None:
-    """Raise `UsageError`, with the command that continues, if one of the `runs` has not finished."""
-    for run in runs:
-        refuse_unfinished_run(run.workspace)
 
 
 def judge_runs(runs: Sequence[PublishedRun], report: VerifyReport) -> None:

@@ -63,9 +63,8 @@ class ShardFiles:
 
 def check_shard(files: ShardFiles) -> ShardReport:
     """Read the whole shard and decode every member."""
-    report, members = ShardReport(), None
-    if files.tar is not None:
-        members = _check_tar(files.tar, report)
+    report = ShardReport()
+    members = _check_tar(files.tar, report) if files.tar is not None else None
     if files.manifest is not None:
         _check_manifest(files.manifest, files, members, report)
     if report.problems:
@@ -138,8 +137,9 @@ def _check_manifest(manifest: CheckedFile, files: ShardFiles, members: Members |
         report.problems.append(f"{name}: cannot be read: {error.strerror or error}")
         return
     report.compare(name, content)
-    for member in [member for member in members or {} if member not in seen]:
-        report.problems.append(f"{TAR_NAME.format(files.number)}: member {member} has no line in {name}")
+    tar = TAR_NAME.format(files.number)
+    unnamed = (member for member in members or {} if member not in seen)
+    report.problems += [f"{tar}: member {member} has no line in {name}" for member in unnamed]
 
 
 def _check_line(where: str, record: Record, members: Members, report: ShardReport) -> None:
