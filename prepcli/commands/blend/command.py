@@ -131,7 +131,7 @@ def blend(
         for name, leaf, _ in root.leaves()
         for note in (*leaf.notes, *notes_on_seconds(leaf.seconds / leaf.records))
     ]
-    inputs = [one.partition("=")[2] for one in specs]
+    inputs = [spec.partition("=")[2] for spec in specs]
     inputs += [spec.rpartition(":")[0] for spec in inputs]
     if is_for_wenet:
         counts = count_lines(root, by)
