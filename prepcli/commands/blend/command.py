@@ -88,7 +88,7 @@ def blend(
     Examples:
         >>> import prepcli
         >>> report = prepcli.blend(["a=manifest.json:0.7", "b=segments.json:0.3"], "mix.yaml", check=False)
-        >>> [(one.name, one.records, one.share) for one in report.sets]
+        >>> [(part.name, part.records, part.share) for part in report.sets]
         [('a', 48, 0.7), ('b', 6, 0.3)]
     """
     from prepcli.commands.blend.nodes import entries_of, notes_on_repeats, set_weights

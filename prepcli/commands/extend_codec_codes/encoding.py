@@ -125,8 +125,8 @@ def encode_rows(
     """
     if len(frames) == 1 and (num_frames := int(frames[0])) > max_frames:
         return encode_in_windows(codec, precision, audio, num_frames, max_frames), frames
-    codes, found = codec.encode(audio, lengths, precision)
-    return codes[: len(frames)], found[: len(frames)]
+    codes, counts = codec.encode(audio, lengths, precision)
+    return codes[: len(frames)], counts[: len(frames)]
 
 
 ENCODED, USED, BATCHES, COMPARED, DIFFERENT = "encoded_seconds", "used_seconds", "batches", "compared", "different"
@@ -363,18 +363,18 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
         No other function waits for the GPU. `batch` has the numbers of the segments, `rejects` the reasons of rows that
         could not be decoded. `exact` encodes some rows in full float32, for comparison; None: nothing is compared.
         """
-        result, found = encoded.result(), self._found
+        result, outcomes = encoded.result(), self._found
         compared = exact.result() if exact is not None else None
         if compared is not None and not result.too_large and not compared.too_large:
             self._compare(result, compared)
         numbers = batch.tolist()
         for row in result.too_large:
-            found[numbers[row]] = rejects.get(row) or self._too_large(numbers[row], device)
+            outcomes[numbers[row]] = rejects.get(row) or self._too_large(numbers[row], device)
         if result.tensors:
             codes, frames = result.tensors
             rows = codes.numpy().astype(codes_type(self._codec.codebook_size))
             for at, (row, count) in enumerate(zip(result.fitting(len(batch)), frames.tolist(), strict=True)):
-                found[numbers[row]] = rejects.get(row) or rows[at, :, :count]
+                outcomes[numbers[row]] = rejects.get(row) or rows[at, :, :count]
         self.extra[BATCHES] += 1
         self.extra[ENCODED] += sum(self._members[n].num_samples / self._members[n].sampling_rate for n in numbers)
 

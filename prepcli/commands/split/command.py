@@ -85,7 +85,7 @@ def split(
     Examples:
         >>> import prepcli
         >>> report = prepcli.split("manifest.json", "parts", part={"train": 0.8, "test": 0.2})
-        >>> [(one["part"], one["records"], one["groups"]) for one in report.details["parts"]]
+        >>> [(part["part"], part["records"], part["groups"]) for part in report.details["parts"]]
         [('train', 36, 6), ('test', 12, 2)]
     """
     import glob
