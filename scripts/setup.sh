@@ -60,13 +60,18 @@ activate() { say "to use it: source $(printf '%q' "$PWD/.venv/bin/activate")"; }
 # lhotse 2 judges indexes in tests. It lies aside, because NeMo 3.0 needs lhotse 1.
 lhotse2=lhotse==2.0.0a7
 has_lhotse2() { [[ -d .venv/lhotse2/${lhotse2/==/-}.dist-info ]]; }
+# What --normalize imports, for its test. It lies aside, because it brings a package that is called tests.
+normalizer=nemo_text_processing==1.2.0
+with_it=(pynini cdifflib editdistance inflect typeguard more_itertools jaraco.functools sacremoses wget)
+has_normalizer() { [[ -d .venv/normalizer/${normalizer/==/-}.dist-info ]]; }
+without_normalizer=.venv/normalizer/cannot-be-installed
 # The object store of tests, in an environment of its own.
 swift=swift==2.38.3
 has_swift() { .venv/object_store/bin/python -c "import sys, swift; sys.exit('swift==' + swift.__version__ != '$swift')" 2>/dev/null; }
 without_store=.venv/object_store/cannot-be-installed
 
 if [[ $old_root == "$PWD" && $old_ground == "$ground" && $old_extras == "$extras" ]] && venv_works \
-    && { { has_lhotse2 && { has_swift || [[ -e $without_store ]]; }; } || ! has dev; }; then
+    && { { has_lhotse2 && { has_normalizer || [[ -e $without_normalizer ]]; } && { has_swift || [[ -e $without_store ]]; }; } || ! has dev; }; then
     say "up to date: .venv has prepcli${extras:+[$extras]}"
     activate
     exit 0
@@ -147,6 +152,13 @@ fi
 if has dev && ! has_lhotse2; then
     rm -rf .venv/lhotse2
     "${install[@]}" ${quiet[@]+"${quiet[@]}"} --no-deps --target .venv/lhotse2 "$lhotse2" || die "$failed"
+fi
+if has dev && ! has_normalizer; then
+    rm -rf .venv/normalizer
+    if ! "${install[@]}" ${quiet[@]+"${quiet[@]}"} --no-deps --target .venv/normalizer "$normalizer" "${with_it[@]}"; then
+        say "nemo_text_processing cannot be installed here, see above; its test is skipped"
+        mkdir -p .venv/normalizer && touch "$without_normalizer"
+    fi
 fi
 install_object_store() {
     rm -rf .venv/object_store .venv/boto3

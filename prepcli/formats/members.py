@@ -11,7 +11,7 @@ Parquet file.
 import os
 from functools import lru_cache
 
-from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.errors import FAULTS_OF_THE_MACHINE, RecordRejected, RejectReason, UsageError
 from prepcli.formats.archives import ArkEntries, Container, StreamedTar, TarMembers, ZipMembers, open_to_check
 from prepcli.formats.parquet_audio import ParquetRows, RowGroup
 from prepcli.interface.calls import Undo, keep_for_caller
@@ -75,12 +75,19 @@ def audio_of(place: Place) -> ByteRange | bytes:
 
     Raises:
         RecordRejected: MISSING_AUDIO if the container or the member does not exist, or if the member is a link;
-            UNREADABLE_AUDIO if the audio cannot be read or unpacked; BAD_FIELD if several members have the name.
+            UNREADABLE_AUDIO if the container cannot be opened, or the audio cannot be read or unpacked; BAD_FIELD if
+            several members have the name.
+        OSError: the machine or a store is the cause, and not the container.
         InputChangedError: the container was changed since this process opened it.
     """
     try:
         return container(place.path).audio(place.member)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise RecordRejected(RejectReason.MISSING_AUDIO, f"{place.path} does not exist") from None
+    except OSError as error:
+        if is_address(place.path) or error.errno in FAULTS_OF_THE_MACHINE:
+            raise
+        why = f"{place.path} cannot be read: {error.strerror or error}"
+        raise RecordRejected(RejectReason.UNREADABLE_AUDIO, why) from None
     except UsageError as error:
         raise RecordRejected(RejectReason.UNREADABLE_AUDIO, str(error)) from None

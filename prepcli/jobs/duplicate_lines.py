@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from prepcli.errors import UsageError, option
 from prepcli.jobs.same_audio import NUM_FORMS, Audio, channel_of, forms
 from prepcli.manifest.columns import key_bytes
+from prepcli.manifest.sources import check_file
 from prepcli.planning.hashing import Hashes
 
 
@@ -39,8 +40,9 @@ def read_duplicate_lines(name: str, path: Path) -> list[DuplicateLine]:
         path: the file.
 
     Raises:
-        UsageError: the file is not the output of `find-duplicates`.
+        UsageError: the file is not the output of `find-duplicates`, or is a pipe.
     """
+    check_file(str(path), option(name))
     decoder = msgspec.json.Decoder(DuplicateLine)
     try:
         return [decoder.decode(line) for line in path.read_bytes().split(b"\n") if line.strip()]

@@ -12,13 +12,16 @@
                         otherwise `encode` gets one row at a time
 """
 
+import contextlib
 import hashlib
 import os
 import re
+import threading
+from collections.abc import Iterator
 from importlib.metadata import EntryPoint, entry_points
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from prepcli.engine.publishing.hashes import sha256_of
 from prepcli.errors import PrepcliError, UsageError, option
@@ -94,6 +97,32 @@ def _package(entry: EntryPoint) -> str:
     return f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else entry.value
 
 
+_running = threading.local()
+"""Its attribute `process` is the id of the process in which this thread runs code of a codec."""
+_end_process = os._exit
+
+
+def _exit(status: int) -> NoReturn:
+    """`os._exit`; raises `SystemExit` in code of a codec, which would end the whole command.
+
+    With the status 0, scripts would take it for done. Children of a codec end as usual.
+    """
+    if getattr(_running, "process", None) == os.getpid():
+        raise SystemExit(f"os._exit({status})")
+    _end_process(status)
+
+
+@contextlib.contextmanager
+def _without_exits() -> Iterator[None]:
+    """Within the context this thread runs code of a codec, in which `os._exit` raises `SystemExit`."""
+    os._exit = _exit
+    _running.process = os.getpid()
+    try:
+        yield
+    finally:
+        _running.process = None
+
+
 class PluginCodec:
     """A codec of another package; see `prepcli.models.protocols.Codec`. Its precision is always float32 or TF32."""
 
@@ -109,7 +138,8 @@ class PluginCodec:
         self._where = option(flag, name)
         entry = check_plugin(name, flag)
         try:
-            self._codec: Any = entry.load()(parts_of(name)[1])
+            with _without_exits():
+                self._codec: Any = entry.load()(parts_of(name)[1])
         except (Exception, SystemExit) as error:
             raise UsageError(f"{self._where} cannot be loaded: {type(error).__name__}: {first_line(error)}") from error
         for attribute in _NUMBERS:
@@ -143,8 +173,13 @@ class PluginCodec:
     def to(self, device: str) -> None:
         """Move the model, if the codec has the method `to`."""
         move = getattr(self._codec, "to", None)
-        if move is not None:
-            move(device)
+        if move is None:
+            return
+        try:
+            with _without_exits():
+                move(device)
+        except SystemExit as error:
+            raise UsageError(f"{self._where} cannot be moved to {device}: SystemExit: {first_line(error)}") from error
 
     def encode(self, audio: "Tensor", lengths: "Tensor", precision: Precision) -> "tuple[Tensor, Tensor]":
         """Return the codes (B, C, F) of audio (B, T), and the number of frames (B,) of each row; see `Codec.encode`."""
@@ -175,7 +210,8 @@ class PluginCodec:
         import torch
 
         try:
-            return torch.as_tensor(self._codec.encode(audio, lengths))
+            with _without_exits():
+                return torch.as_tensor(self._codec.encode(audio, lengths))
         except (Exception, SystemExit) as error:
             if fault_of(error) is not None:
                 raise

@@ -13,6 +13,7 @@ import numpy as np
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.interface.calls import set_environ_default
 from prepcli.manifest.parts import Ints
+from prepcli.manifest.sources import check_file
 from prepcli.planning.hashing import GOLDEN, Hashes, mix64
 from prepcli.tokenizers.hub import is_hub_name
 
@@ -133,6 +134,7 @@ def kind_of_tokenizer(name: str) -> tuple[str, str]:
                 return kind, str(path / file)
         raise UsageError(f"the folder {name} holds no tokenizer: neither tokenizer.json nor tokenizer.model")
     if os.path.exists(name):
+        check_file(name, "tokenizer")
         return ("hf" if path.suffix == ".json" else "sentencepiece"), name
     if path.suffix in (".model", ".json", ".spm") or not is_hub_name(name):
         raise UsageError(f"tokenizer not found: {name}; give a .model or tokenizer.json file, or the folder of one")

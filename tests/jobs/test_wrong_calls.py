@@ -5,6 +5,7 @@ stores, models, the words of `tests/cli`.
 """
 
 import gzip
+import os
 import shlex
 from pathlib import Path
 
@@ -337,3 +338,22 @@ def test_a_wrong_call_is_one_line(command: str, arguments: str, folder: Path) ->
     assert (done.code, done.out) == (2, ""), done.err
     assert CALLS[command][arguments] in done.error_line
     assert sorted(folder.rglob("*")) == before
+
+
+PIPED = {
+    "filter MINI OUT.json --drop-listed PIPE": "--drop-listed is a pipe or a device, not a file",
+    "split MINI OUT --part a=0.5 --part b=0.5 --disjoint-listed PIPE": "--disjoint-listed is a pipe or a device",
+    "estimate-bins-2d MINI -t PIPE": "tokenizer is a pipe or a device, not a file",
+    "blend a=MINI PIPE.yaml --no-check": "PIPE.yaml is a pipe or a device, not a file; name a file, such as mix.yaml",
+    "make-manifest FOLDER OUT.json": "metadata is a pipe or a device, not a file",
+}
+"""Calls with a pipe, as `<(command)` of a shell is one: it would be waited for, or read once and then waited for."""
+
+
+@pytest.mark.parametrize("call", PIPED)
+def test_no_pipe_is_waited_for(call: str, tmp_path: Path) -> None:
+    for name in ("PIPE", "PIPE.yaml", "FOLDER/metadata.csv"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        os.mkfifo(tmp_path / name)
+    done = prepcli(*shlex.split(call.replace("MINI", str(SHORT_CORPUS / "manifest.json"))), cwd=tmp_path)
+    assert (done.code, PIPED[call] in done.error_line) == (2, True), done.err

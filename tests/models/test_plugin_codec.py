@@ -102,6 +102,8 @@ def test_what_a_codec_must_have(site: Path) -> None:
         ("{'encode': None}", "has failed: TypeError: 'NoneType' object is not callable"),
         ("{'encode': lambda s, l: None}", "has failed: RuntimeError: Could not infer dtype of NoneType"),
         ("{'encode': lambda s, l: exit(0)}", "has failed: SystemExit: 0"),
+        ("{'encode': lambda s, l: __import__('os')._exit(0)}", r"has failed: SystemExit: os\._exit\(0\)"),
+        ("__import__('os')._exit(0)", r"cannot be loaded: SystemExit: os\._exit\(0\)"),
         ("{'num_codebooks': True}", "num_codebooks of other_codecs 1.5 is True, not a positive number"),
         ("{'codebook_size': 1 << 40}", r"codebook_size of other_codecs 1.5 is 1099511627776, above 2\^31"),
         ("exit(0)", "cannot be loaded: SystemExit: 0"),
@@ -109,6 +111,8 @@ def test_what_a_codec_must_have(site: Path) -> None:
         with pytest.raises((UsageError, PrepcliError), match=message):
             load_codec(f"other:{argument}")
     assert type(load_codec("other:{'samples_per_frame': __import__('numpy').prod([16, 10])}").samples_per_frame) is int
+    with pytest.raises(UsageError, match=r"cannot be moved to cpu: SystemExit: os\._exit\(cpu\)"):
+        load_codec("other:{'to': __import__('os')._exit}").to("cpu")
     one_by_one: Any = load_codec("other:")
     batches: Any = load_codec("other:{'takes_batches': True}")
     rows, lengths = torch.rand(3, 1600), torch.full((3,), 1500)

@@ -190,7 +190,8 @@ def _write(out: Path, content: bytes, inputs: Sequence[str], *, dry_run: bool, o
     Nothing is written in a dry run, or if the file exists with this content.
 
     Raises:
-        UsageError: the file exists with another content, and `--overwrite` is not given; or it cannot be written.
+        UsageError: the file exists with another content, and `--overwrite` is not given; or it cannot be written, or is
+            a pipe.
     """
     from prepcli.engine.state.workspace import replaced_file
     from prepcli.formats.set_files import refuse_file_of_set
@@ -198,6 +199,8 @@ def _write(out: Path, content: bytes, inputs: Sequence[str], *, dry_run: bool, o
 
     if dry_run:
         return "dry_run"
+    if out.exists() and not (out.is_file() or out.is_dir()):
+        raise UsageError(f"{out} is a pipe or a device, not a file; name a file, such as mix.yaml")
     if out.exists() and out.read_bytes() == content:
         return "nothing_to_do"
     refuse_input_as_output("OUT", out, lambda: inputs)

@@ -138,12 +138,20 @@ def notes_on_repeats(root: Node) -> list[str]:
     names: dict[str, list[str]] = {}
     for name, leaf, _ in root.leaves():
         data = {key: value for key, value in leaf.entry.items() if key not in ("weight", "tags")}
-        paths = {key: os.path.realpath(value) if isinstance(value, str) else value for key, value in data.items()}
-        names.setdefault(repr(sorted(paths.items())), []).append(name)
+        names.setdefault(repr(_without_links(data)), []).append(name)
     repeated = (some for some in names.values() if len(some) > 1)
     return [
         f"{' and '.join(some)} are the same set, whose records are seen for each of these names" for some in repeated
     ]
+
+
+def _without_links(value: Any) -> Any:
+    """A value of an entry with real paths; a Lhotse Shar has a mapping of its fields, and several files are a list."""
+    if isinstance(value, dict):
+        return sorted((key, _without_links(inner)) for key, inner in value.items())
+    if isinstance(value, list):
+        return list(map(_without_links, value))
+    return os.path.realpath(value) if isinstance(value, str) else value
 
 
 def _usable_weight(child: Node, where: str) -> float:

@@ -7,7 +7,7 @@ from typing_extensions import Unpack
 from prepcli.commands.download.arguments import DataRoot
 from prepcli.engine.run.options import JobArguments
 from prepcli.interface.command import command
-from prepcli.interface.options import Option, Paths, listed
+from prepcli.interface.options import Option, Paths
 
 if TYPE_CHECKING:
     from prepcli.commands.download.report import DownloadReport
@@ -81,8 +81,6 @@ def download_lhotse(
         >>> report.outputs["ljspeech_all"]
         '/.../data/ljspeech_all.json'
     """
-    from pathlib import Path
-
     from prepcli.commands.download.lhotse import make_parts
 
-    return make_parts(recipe, [str(word) for word in listed(corpus)], Path(data_root), recipe_options, run_commands)
+    return make_parts()

@@ -21,14 +21,15 @@ from prepcli.audio.segments import decode, whole
 from prepcli.commands.download.corpus_unpack import fetch_bar
 from prepcli.commands.download.data_set import Archive, may_lie_outside, speaker_name
 from prepcli.commands.download.fetch import fetch
-from prepcli.commands.download.prepare import exclusive_lock
+from prepcli.commands.download.prepare import exclusive_lock, output_of
+from prepcli.commands.download.report import DownloadReport
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.run.function import Output, run
 from prepcli.engine.run.report import Report
-from prepcli.engine.run.run import with_continuation
+from prepcli.engine.run.run import continuable
 from prepcli.engine.state.plan import InputFile, Plan
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import IncompleteError, RecordRejected, RejectReason, UsageError, naming, option
+from prepcli.errors import RecordRejected, RejectReason, UsageError, naming, option
 from prepcli.formats.names import normal_path
 from prepcli.gate import FirstPlaces
 from prepcli.interface.calls import current_call
@@ -40,10 +41,13 @@ from prepcli.manifest.index import content_digest
 from prepcli.manifest.record import Record, Value
 from prepcli.planning.arrays import Scratch, Values
 from prepcli.planning.split import seconds_of
-from prepcli.processes.signals import stop_on_signals
-from prepcli.storage.input_files import read_at, state_of
+from prepcli.storage.input_files import state_of
 from prepcli.storage.transfer import BusyError, FetchError
 
+_SETS = ("train", "dev_seen", "dev_unseen", "test_seen", "test_unseen")
+"""The values of the field `set`; each has a manifest."""
+_RATES = {"22khz": 22050, "44khz": 44100}
+_HUB = "https://huggingface.co/datasets/nvidia/hifitts-2/resolve/main"
 CHAPTERS_PER_UNIT = 4
 MAX_DIFFERENCE = 0.1
 """Seconds by which a chapter may differ from its published duration; if it differs more, LibriVox has replaced it.
@@ -65,16 +69,29 @@ class _Chapter(msgspec.Struct):
     duration: float | None = None
 
 
-def fetch_lists(lists: Sequence[Archive], name: str, output: Output) -> Path:
-    """Return the folder with the published lists of an edition, which are fetched if they are not there.
-
-    `name`: the name of the edition, for messages.
+def cut_corpus() -> DownloadReport:
+    """Cut the chapters of HiFiTTS-2 into utterances, as the current call asks; fetch its published lists before.
 
     Raises:
-        UsageError: lists are missing, and this is a dry run or a run with several ranks.
+        UsageError: lists are missing, and this is a dry run or a run with several ranks, or they are not in
+            `--metadata`; or the address is not valid.
         FetchError: no server has a list.
         IncompleteError: the servers cannot be reached; the same command continues.
     """
+    asked = current_call().options
+    name = f"hifitts2_{asked.sampling_rate}"
+    output = output_of(asked.data_root, name, *(f"{name}/{one}.json" for one in _SETS))
+    names = [f"{kind}_{asked.sampling_rate}.json" for kind in ("manifest", "chapters")]
+    lists = [Archive(one, (f"{_HUB}/{one}",)).at(asked.base_url, {}) for one in names]
+    folder = asked.metadata or _fetch_lists(lists, name, output)
+    if asked.fetch_only:
+        return DownloadReport({name: Report(current_call().command, "fetched", str(folder))})
+    manifest, chapters = (str(folder / one) for one in names)
+    return DownloadReport({name: _cut(name, manifest, chapters, output)})
+
+
+def _fetch_lists(lists: Sequence[Archive], name: str, output: Output) -> Path:
+    """Return the folder with the published lists, which are fetched if they are not there."""
     workspace, engine = output.workspace, output.engine
     folder = workspace.root / "metadata"
     missing = [one for one in lists if not (folder / one.name).exists()]
@@ -83,13 +100,11 @@ def fetch_lists(lists: Sequence[Archive], name: str, output: Output) -> Path:
             f"{missing[0].name} is not here yet; run the command once without ranks and with {option('--fetch-only')}, "
             f"or give {option('--metadata')}"
         )
-    try:
-        with stop_on_signals(), exclusive_lock(workspace, name) if missing else contextlib.nullcontext():
+    if missing:
+        with continuable(current_call().command, workspace), exclusive_lock(workspace, name):
             for one in missing:
                 with fetch_bar(one.name) as show:
                     fetch(one, folder, show)
-    except IncompleteError as error:
-        raise with_continuation(error, current_call().command, workspace) from None
     return folder
 
 
@@ -99,78 +114,50 @@ class ChapterContents(RecordContents):
 
     Attributes:
         chapter: the number of each record's chapter, from 0; -1 if no chapter has the record, -2 if several have it.
-        repeated: pairs of a record and the first record with the same `audio_filepath`, ascending; shape (n, 2).
-        lines: for each chapter, the offset (bytes) of its line in the published list of chapters. The last item is the
-            size of the list.
+        first: the number of the first record with the same `audio_filepath`, for each record.
+        lines: for each chapter, the offset (bytes) of its line in the published list of chapters.
     """
 
     chapter: NDArray[np.int64]
-    repeated: NDArray[np.int64]
+    first: NDArray[np.int64]
     lines: NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Edition:
-    """An edition of a corpus whose long recordings are fetched one by one, and cut.
+def _cut(name: str, manifest: str, chapters: str, output: Output) -> Report:
+    """Cut chapters into utterances, and write manifests of these in the folder `name` of the data root `output`.
 
-    Attributes:
-        name: its name, such as `hifitts2_22khz`; also that of its folder in the data root.
-        corpus: the name of the corpus in the field `speaker`.
-        sets: the values of the field `set`; each has a manifest.
-        rate: the sampling rate of the utterances (Hz).
-        manifest: the path of the published manifest of utterances.
-        list: the path of the published list of chapters.
-        copies: a folder with copies of the chapters; None: they are fetched.
-        base_url: the address below which they are fetched; None: the publishers'.
+    A record is a line of the published `manifest`; a unit is a few chapters of the published list `chapters`, and their
+    records.
     """
-
-    name: str
-    corpus: str
-    sets: Sequence[str]
-    rate: int
-    manifest: str
-    list: str
-    copies: Path | None
-    base_url: str | None
-
-
-def cut_chapters(edition: Edition, output: Output) -> Report:
-    """Cut chapters into utterances, and write manifests of these in the data root `output`.
-
-    A record is a line of the published manifest; a unit is a few chapters and their records.
-
-    Raises:
-        UsageError: the published manifest or the list of chapters does not exist.
-    """
-    for path in (edition.manifest, edition.list):
+    for path in (manifest, chapters):
         if not os.path.isfile(path):
             raise UsageError(f"{path} does not exist: {option('--metadata')} holds the published manifests")
-    settings = {"corpus": edition.name}
+    asked, settings = current_call().options, {"corpus": name}
 
     def plan(workspace: Workspace) -> Plan[RecordUnit, ChapterContents]:
         keys = {"path": normal_path}
-        records = Records([edition.manifest], keys=keys, workspace=workspace, num_workers=output.engine.num_workers)
-        state = state_of(edition.list)
+        records = Records([manifest], keys=keys, workspace=workspace, num_workers=output.engine.num_workers)
+        state = state_of(chapters)
         values = records.layout(
-            [current_call().command, settings, repr(state)], partial(_by_chapter, records, edition.list)
+            [current_call().command, settings, repr(state)], partial(_by_chapter, records, chapters)
         )
         units = units_of("chapters", values["bounds"].tolist(), values["seconds"].tolist(), make=RecordUnit)
-        arrays = {name: values[name] for name in ("chapter", "repeated", "lines", "order")}
+        arrays = {name: values[name] for name in ("chapter", "first", "lines", "order")}
         made = records.plan(units, ChapterContents(records, **arrays))
-        made.inputs.append(InputFile(edition.list, values["sha256"], state, content_digest))
+        made.inputs.append(InputFile(chapters, values["sha256"], state, content_digest))
         return replace(made, missing_sample=lambda: None)  # the manifest names files that this command makes
 
     def write(contents: ChapterContents, unit: RecordUnit, writer: UnitWriter) -> None:
-        cutter = _Cutter(edition, contents, writer)
+        cutter = _Cutter(name, chapters, asked, contents, writer)
         for item in items(contents, unit, writer):
             with item:
                 item.seconds = cutter.add(item.number, item.record)
 
     def join(made: Plan[RecordUnit, ChapterContents], markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
-        for one in edition.sets:
+        for one in _SETS:
             parts = (f"parts/{marker.unit}.{one}.jsonl" for marker in markers)
-            writer.join(f"{edition.name}/{one}.json", (part for part in parts if writer.part(part).exists()))
-        return {one: output.path / edition.name / f"{one}.json" for one in edition.sets}
+            writer.join(f"{name}/{one}.json", (part for part in parts if writer.part(part).exists()))
+        return {one: output.path / name / f"{one}.json" for one in _SETS}
 
     return run(output, plan, write, join, settings=settings)
 
@@ -188,19 +175,14 @@ def _by_chapter(records: Records, chapters: str, scratch: Scratch) -> Values:
                     owners.append(len(lines))
                 lines.append(offset)
             offset += len(line)
-    known = np.frombuffer(bytes(hashes), "<u8")
-    by_hash = np.argsort(known, kind="stable")
+    known, owner = np.frombuffer(bytes(hashes), "<u8"), np.array(owners, np.int64)
+    by_hash = np.argsort(known)
     wanted = records.index.keys["path"]
-    chapter = np.full(len(records), -1, np.int64)
-    if len(known):
-        at = np.minimum(np.searchsorted(known, wanted, sorter=by_hash), len(known) - 1)
-        is_known = known[by_hash[at]] == wanted
-        chapter[is_known] = np.array(owners, np.int64)[by_hash[at[is_known]]]
-        in_order = known[by_hash]
-        chapter[np.isin(wanted, in_order[1:][in_order[1:] == in_order[:-1]])] = -2
-    _, firsts_of, numbers = np.unique(wanted, return_index=True, return_inverse=True)
-    first = firsts_of[numbers]
-    again = np.flatnonzero(first != np.arange(len(first)))
+    start, end = (np.searchsorted(known, wanted, side, by_hash) for side in ("left", "right"))
+    chapter = np.append(owner[by_hash], -1)[start]
+    chapter[end == start] = -1
+    chapter[end > start + 1] = -2
+    _, first, numbers = np.unique(wanted, return_index=True, return_inverse=True)
     order = np.argsort(chapter, kind="stable")
     firsts = np.arange(0, len(lines) + CHAPTERS_PER_UNIT, CHAPTERS_PER_UNIT)
     bounds = np.unique([0, *np.searchsorted(chapter[order], firsts), len(records)])
@@ -209,8 +191,8 @@ def _by_chapter(records: Records, chapters: str, scratch: Scratch) -> Values:
         "bounds": bounds,
         "seconds": seconds_of(records.index.duration, order, bounds),
         "chapter": chapter,
-        "repeated": np.stack([again, first[again]], axis=1),
-        "lines": np.array([*lines, offset], np.int64),
+        "first": first[numbers],
+        "lines": np.array(lines, np.int64),
         "sha256": digest.hexdigest(),
     }
 
@@ -218,8 +200,9 @@ def _by_chapter(records: Records, chapters: str, scratch: Scratch) -> Values:
 class _Cutter:
     """Cuts the utterances of a unit, chapter by chapter."""
 
-    def __init__(self, edition: Edition, contents: ChapterContents, writer: UnitWriter) -> None:
-        self._edition, self._contents, self._writer = edition, contents, writer
+    def __init__(self, name: str, chapters: str, asked: Any, contents: ChapterContents, writer: UnitWriter) -> None:
+        self._name, self._chapters, self._asked, self._contents = name, chapters, asked, contents
+        self._writer, self._rate = writer, _RATES[asked.sampling_rate]
         self._number: int | None = None
         self._problem: RecordRejected | None = None
         self._samples: NDArray[np.float32] = np.empty(0, np.float32)
@@ -231,34 +214,28 @@ class _Cutter:
         path, part, speaker = record.audio_filepath, record.text("set"), record.get("speaker")
         if may_lie_outside(path) or not path.endswith(".flac"):
             raise RecordRejected(RejectReason.BAD_FIELD, f"audio_filepath {path!r} is not a FLAC file of the corpus")
-        if part is None or part not in self._edition.sets:
-            raise RecordRejected(RejectReason.BAD_FIELD, f"set is {part!r}, not one of {', '.join(self._edition.sets)}")
+        if part is None or part not in _SETS:
+            raise RecordRejected(RejectReason.BAD_FIELD, f"set is {part!r}, not one of {', '.join(_SETS)}")
         if speaker is None:
             raise RecordRejected(RejectReason.MISSING_FIELD, "there is no speaker")
-        self._check_first(number, path)
+        self._check_first(number)
         self._open(int(self._contents.chapter[number]))
         samples = self._cut(path)
-        rate = self._edition.rate
-        self._writer.add(f"{self._edition.name}/{path}", encode(samples, rate, "flac"))
-        changes: dict[str, Value] = {
-            "duration": len(samples) / rate,
-            "speaker": speaker_name("en", self._edition.corpus, str(speaker)),
-        }
+        self._writer.add(f"{self._name}/{path}", encode(samples, self._rate, "flac"))
+        seconds = len(samples) / self._rate
+        changes: dict[str, Value] = {"duration": seconds, "speaker": speaker_name("en", "HiFiTTS2", str(speaker))}
         if part not in self._lines:
             self._lines[part] = self._writer.open_part(f"parts/{self._writer.unit.id}.{part}.jsonl")
         self._lines[part].write(record.to_json(changes) + b"\n")
-        return len(samples) / rate
+        return seconds
 
-    def _check_first(self, number: int, path: str) -> None:
+    def _check_first(self, number: int) -> None:
         """Raise `RecordRejected` if an earlier record has the same path."""
-        repeated, records = self._contents.repeated, self._contents.records
-        at = int(np.searchsorted(repeated[:, 0], number))
-        if at < len(repeated) and repeated[at, 0] == number:
-            first = int(repeated[at, 1])
-            places = FirstPlaces(frozenset({hash(normal_path(path))}))
-            for record in (first, number):
-                name = normal_path(records.record(record).audio_filepath)
-                places.check(name, "{}:{}".format(*records.origin(record)))
+        places, records = FirstPlaces(), self._contents.records
+        first = int(self._contents.first[number])
+        for record in (first, number) if first != number else ():
+            path = normal_path(records.record(record).audio_filepath)
+            places.check(path, "{}:{}".format(*records.origin(record)))
 
     def _cut(self, path: str) -> NDArray[np.float32]:
         """The samples of an utterance; its start and end are rounded down to samples, as the publisher does.
@@ -267,7 +244,7 @@ class _Cutter:
             RecordRejected: the utterance is empty, or ends more than `MAX_DIFFERENCE` after its chapter.
         """
         offset, seconds = self._spans[normal_path(path)]
-        rate = self._edition.rate
+        rate = self._rate
         samples = self._samples[max(int(offset * rate), 0) : max(int((offset + seconds) * rate), 0)]
         lost = seconds - len(samples) / rate
         if not len(samples) or lost > MAX_DIFFERENCE:
@@ -282,17 +259,14 @@ class _Cutter:
             RecordRejected: the chapter cannot be used. Each call for this chapter raises the error.
         """
         if number == -2:
-            raise RecordRejected(
-                RejectReason.BAD_FIELD, f"{self._edition.list} has it several times: which one is meant?"
-            )
+            raise RecordRejected(RejectReason.BAD_FIELD, f"{self._chapters} has it several times: which one is meant?")
         if number < 0:
-            raise RecordRejected(RejectReason.MISSING_AUDIO, f"no chapter of {self._edition.list} has it")
+            raise RecordRejected(RejectReason.MISSING_AUDIO, f"no chapter of {self._chapters} has it")
         if number != self._number:
             self._number, self._problem, self._samples = number, None, np.empty(0, np.float32)
-            first, end = self._contents.lines[number : number + 2].tolist()
-            with Path(self._edition.list).open("rb") as file:
-                lines = read_at(file.fileno(), end - first, first)  # damaged lines may follow
-            chapter = msgspec.json.decode(lines.partition(b"\n")[0], type=_Chapter)
+            with Path(self._chapters).open("rb") as file:
+                file.seek(int(self._contents.lines[number]))
+                chapter = msgspec.json.decode(file.readline(), type=_Chapter)
             self._spans = {normal_path(one.audio_filepath): (one.offset, one.duration) for one in chapter.utterances}
             try:
                 self._samples = self._read(chapter)
@@ -303,7 +277,7 @@ class _Cutter:
 
     def _read(self, chapter: _Chapter) -> NDArray[np.float32]:
         """The samples of a chapter, as the mean of its channels, and at the sampling rate of the edition."""
-        rate = self._edition.rate
+        rate = self._rate
         with self._file(chapter) as path:
             segment = whole(path, probe(path, chapter.chapter_filepath), chapter.chapter_filepath)
             samples = to_float32(decode(segment)).mean(axis=1, dtype=np.float32)
@@ -319,12 +293,12 @@ class _Cutter:
         name = chapter.chapter_filepath
         if may_lie_outside(name):
             raise RecordRejected(RejectReason.BAD_FIELD, "the path of the chapter may lie outside of the corpus")
-        if self._edition.copies is not None:
-            yield str(self._edition.copies / name)
+        if self._asked.chapters is not None:
+            yield str(self._asked.chapters / name)
             return
         archive = Archive(os.path.basename(name), (chapter.url,))
-        if self._edition.base_url is not None:
-            archive = Archive(archive.name, (f"{self._edition.base_url.rstrip('/')}/{name}",))
+        if self._asked.base_url is not None:
+            archive = Archive(archive.name, (f"{self._asked.base_url.rstrip('/')}/{name}",))
         try:
             path = fetch(archive, self._writer.folder / "chapter", lambda *_: None)
         except (FetchError, BusyError) as error:

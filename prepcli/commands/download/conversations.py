@@ -51,12 +51,8 @@ class TranscriptLine(NamedTuple):
     text: str
 
 
-class UnusedFile(NamedTuple):
-    """A file of a corpus that is not used: a reject with this reason."""
-
-    path: str
-    reason: RejectReason
-    detail: str
+UnusedFile = tuple[str, RecordRejected]
+"""The path of a file of a corpus that is not used, and the reason."""
 
 
 class CorpusFiles(NamedTuple):
@@ -134,14 +130,15 @@ def find_files(
                 first = paths.setdefault(id, path)
                 if first != path and same_file([Path(first)], [path]) is None:
                     detail = f"{path}: the id {id} is there twice, in {first} and in {path}; the first is used"
-                    repeated.append(UnusedFile(path, RejectReason.BAD_FIELD, detail))
+                    repeated.append((path, RecordRejected(RejectReason.BAD_FIELD, detail)))
     return kinds
 
 
 def unlisted(recordings: Mapping[str, str], ids: Container[str]) -> list[UnusedFile]:
     """The recordings that no transcript names. `recordings`: path by id; `ids`: those that transcripts name."""
     paths = (path for id, path in sorted(recordings.items()) if id not in ids)
-    return [UnusedFile(path, RejectReason.MISSING_TRANSCRIPT, f"{path}: no transcript names it") for path in paths]
+    reason = RejectReason.MISSING_TRANSCRIPT
+    return [(path, RecordRejected(reason, f"{path}: no transcript names it")) for path in paths]
 
 
 def transcript_lines(path: str, comment: bytes) -> Iterator[tuple[int, bytes]]:

@@ -239,16 +239,17 @@ def staging_of(workspace: Workspace) -> Path:
     return workspace.root / "unpacking"
 
 
-def get_unpacked(archive: Archive, given: Path | None, fetched: Path, staging: Path) -> None:
+def get_unpacked(archive: Archive, fetched: Path, staging: Path) -> None:
     """Unpack the archive in `staging`; a fetched archive that is damaged is reported, removed and fetched again.
 
-    `given` is the file of `--archive`. If it is None, the archive is fetched to the path `fetched`, unless it is there.
+    An archive that is not given (`--archive`) is fetched to the path `fetched`, unless it is there.
 
     Raises:
         UsageError: the given archive is damaged.
         FetchError: the archive cannot be fetched undamaged.
         UnsafeArchiveError: the archive is not safe to unpack.
     """
+    given = archive.given
     for attempt in range(1, MAX_DAMAGED + 1):
         checksum = archive.checksum
         if given is None and not fetched.exists():

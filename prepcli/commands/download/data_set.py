@@ -27,6 +27,7 @@ class Archive:
             states, the CRC in gzip and the end of the tar are checked.
         folder: a folder within `archives` of the data root, which the archive is fetched to; empty for `archives`
             itself. It keeps apart archives of several corpora with the same name.
+        given: the user's file, which is unpacked instead of a fetched one (`--archive`); None if there is none.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Archive:
     num_bytes: int | None = None
     checksum: str | None = None
     folder: str = ""
+    given: Path | None = None
 
     def at(self, base_url: str | None, checksums: Mapping[str, str]) -> "Archive":
         """Return the archive as it is fetched with `--base-url` and `--checksums`.
@@ -198,11 +200,9 @@ def _root_of(folder: Path, tree: str) -> Path | None:
     The result is `folder` or, if `folder` has the name of a folder of `tree`, a folder above it. For `tree` `A/B`, the
     user may give the folder with A, the folder A, or the folder B.
     """
-    parts = Path(tree).parts
     for named in (Path(os.path.abspath(folder)), Path(os.path.realpath(folder))):
-        for depth in range(len(parts) + 1):
-            root = named.parents[depth - 1] if depth and named.parts[-depth:] == parts[:depth] else named
-            if (root / tree).is_dir():
+        for root in (named, *named.parents)[: len(Path(tree).parts) + 1]:
+            if (root / tree).is_relative_to(named) and (root / tree).is_dir():
                 return root
     return None
 

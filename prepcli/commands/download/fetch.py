@@ -1,6 +1,7 @@
 """Fetches an archive from the first mirror that has it, and checks it before it gets its final name."""
 
 import os
+import re
 from pathlib import Path
 
 from prepcli.commands.download.data_set import Archive
@@ -13,6 +14,8 @@ MAX_LONGER = 4
 """Maximum size of a download, as a multiple of the published size. A mirror may have a larger file than published."""
 MAX_DAMAGED = 3
 """The number of damaged downloads of an archive after which the command fails."""
+
+_SUM = re.compile(r"([0-9a-f]{32}|[0-9a-f]{64}) [ *]*(.*[^ *])[ *]*", re.IGNORECASE)
 
 
 def fetch(archive: Archive, folder: Path, progress: Progress) -> Path:
@@ -84,20 +87,17 @@ def read_checksums(path: Path) -> dict[str, str]:
     Raises:
         UsageError: the file cannot be read, or has a line of another form.
     """
-    kinds = {32: "md5", 64: "sha256"}
     found = {}
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{option('--checksums', path)} cannot be read: {error}") from error
     for number, line in enumerate(lines, start=1):
-        digest, _, name = line.strip().partition(" ")
-        kind = kinds.get(len(digest))
-        if kind is None or set(digest.lower()) - set("0123456789abcdef") or not name.strip(" *"):
-            if line.strip():
-                raise UsageError(f"{path}:{number}: not a line of md5sum or sha256sum")
-            continue
-        found[Path(name.strip(" *")).name] = f"{kind}:{digest.lower()}"
+        if matched := _SUM.fullmatch(line.strip()):
+            kind = "md5" if len(matched[1]) == 32 else "sha256"
+            found[Path(matched[2]).name] = f"{kind}:{matched[1].lower()}"
+        elif line.strip():
+            raise UsageError(f"{path}:{number}: not a line of md5sum or sha256sum")
     return found
 
 

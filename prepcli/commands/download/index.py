@@ -1,11 +1,11 @@
 """The index of a data set: a line per utterance, written once, for planning and for processing."""
 
 import os
-import shutil
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from hashlib import sha256
+from itertools import groupby, islice
 from pathlib import Path
 from tempfile import TemporaryFile
 
@@ -59,10 +59,7 @@ def write_index(data_set: CorpusPart, root: Path, file: Path) -> int:
         draft.seek(0)
         repeated = {manifest: ids.repeated() for manifest, ids in seen.items()}
         with atomic_file(file, durable=False) as out:
-            if any(repeated.values()):
-                out.writelines(_without_repeated(draft, repeated))
-            else:
-                shutil.copyfileobj(draft, out, 1 << 20)
+            out.writelines(_without_repeated(draft, repeated) if any(repeated.values()) else draft)
     return count
 
 
@@ -183,34 +180,25 @@ class LineIndex:
         self.batches: list[LineRange] = []
         self._slices = LineSlices(plain=[str(file)])
         self.records = 0
-        self.rejects: dict[str, int] = {}
-        digest = sha256()
-        begin, first, manifest, seconds, usable = 0, 1, "", 0.0, 0
-        offset = 0
+        rejects, digest, offset = Counter[str](), sha256(), 0
         try:
-            for number, (raw, line) in enumerate(_raw_lines(file), start=1):
-                digest.update(raw)
-                if line.manifest != manifest or number - first >= UNIT_LINES:
-                    self._add(seconds, usable, begin, offset, first, manifest)
-                    begin, first, manifest, seconds, usable = offset, number, line.manifest, 0.0, 0
-                if line.reason is None:
-                    seconds += line.duration or 0.0
-                    usable += 1
-                else:
-                    self.rejects[line.reason.value] = self.rejects.get(line.reason.value, 0) + 1
-                offset += len(raw)
-                self.records = number
+            for manifest, lines in groupby(_raw_lines(file), key=lambda one: one[1].manifest):
+                while batch := list(islice(lines, UNIT_LINES)):
+                    data = b"".join(raw for raw, _ in batch)
+                    usable = [line for _, line in batch if line.reason is None]
+                    if usable:
+                        id, seconds = f"batch_{len(self.batches):05d}", sum(line.duration or 0.0 for line in usable)
+                        place = 0, offset, len(data), self.records + 1
+                        self.batches.append(LineRange(id, seconds, len(usable), *place, manifest))
+                    rejects.update(line.reason.value for _, line in batch if line.reason is not None)
+                    digest.update(data)
+                    offset += len(data)
+                    self.records += len(batch)
         except (OSError, msgspec.DecodeError) as error:
             raise UsageError(
                 f"{file} cannot be read ({error}); give {option('--overwrite')} to make it again"
             ) from error
-        self._add(seconds, usable, begin, offset, first, manifest)
-        self.sha256 = digest.hexdigest()
-
-    def _add(self, seconds: float, usable: int, begin: int, end: int, first: int, manifest: str) -> None:
-        if usable:
-            id = f"batch_{len(self.batches):05d}"
-            self.batches.append(LineRange(id, seconds, usable, 0, begin, end - begin, first, manifest))
+        self.rejects, self.sha256 = dict(rejects), digest.hexdigest()
 
     def lines(self, batch: LineRange) -> Iterator[tuple[int, Utterance]]:
         """Yield the usable utterances of a unit, each with its line number in the index, from 1."""

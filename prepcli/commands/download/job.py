@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,19 +11,17 @@ import msgspec
 from prepcli.audio.probe import probe
 from prepcli.audio.segments import TargetFormat, convert, whole
 from prepcli.commands.download.data_set import CorpusPart, Utterance
-from prepcli.commands.download.fetch import read_checksums
 from prepcli.commands.download.index import LineIndex, LineRange
 from prepcli.commands.download.prepare import (
-    FetchOptions,
-    check_given,
+    INDEX_NAME,
+    as_asked,
     ensure_index,
     ensure_unpacked,
     is_ready,
+    make_index,
     note_scarce_space,
+    output_of,
     plan_fetching,
-    state_folder,
-    was_repaired,
-    workspace_of,
 )
 from prepcli.commands.download.report import DownloadReport
 from prepcli.engine.publishing.publish import Marker, UnitWriter
@@ -33,13 +30,12 @@ from prepcli.engine.run.function import Output, run
 from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.options import run_options
 from prepcli.engine.run.report import Report, too_many
-from prepcli.engine.run.run import with_continuation
+from prepcli.engine.run.run import continuable
 from prepcli.engine.state.plan import InputFile, Plan
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import IncompleteError, RecordRejected, TooManyRejectsError, UsageError, option, same_command
+from prepcli.errors import RecordRejected, TooManyRejectsError, UsageError, option, same_command
 from prepcli.interface.calls import current_call
 from prepcli.jobs.line_job import LINES_NAME, write_lines
-from prepcli.processes.signals import stop_on_signals
 
 CorpusPlan = Plan[LineRange, LineIndex]
 
@@ -54,7 +50,9 @@ def _run_of(data_set: CorpusPart, output: Output, index_file: Path | None) -> Re
     root = output.workspace.folder
 
     def plan(workspace: Workspace) -> CorpusPlan:
-        file = index_file or ensure_index(data_set, root, workspace.root)
+        file = index_file or workspace.root / INDEX_NAME
+        if index_file is None:
+            make_index(data_set, root, file)
         index = LineIndex(file)
 
         def reject_lines() -> Iterator[bytes]:
@@ -124,49 +122,36 @@ def make_manifests(data_sets: Sequence[CorpusPart]) -> DownloadReport:
     """
     asked = current_call().options
     engine, data_root = run_options(asked), asked.data_root
-    names = [one.name for one in fields(FetchOptions) if hasattr(asked, one.name)]
-    fetch = FetchOptions(**{name: getattr(asked, name) for name in names})
-    if fetch.extracted is not None:
-        data_sets = [one.extracted(fetch.extracted, data_root) for one in data_sets]
-    checksums = read_checksums(fetch.checksums) if fetch.checksums else {}
-    data_sets = [replace(one, archive=one.archive and one.archive.at(fetch.base_url, checksums)) for one in data_sets]
-    check_given(data_sets, fetch)
+    data_sets = as_asked(data_sets)
     if engine.dry_run:
-        return DownloadReport({data_set.name: _planned(data_set, fetch) for data_set in data_sets})
+        return DownloadReport({data_set.name: _planned(data_set, data_root) for data_set in data_sets})
     alone = engine.rank.world_size == 1
-    waiting = [one.name for one in data_sets if not is_ready(one, data_root)]
+    waiting = [one for one in data_sets if not is_ready(one, data_root)]
     if waiting and not alone:
         raise UsageError(
-            f"{', '.join(waiting)}: one process must fetch and unpack them first. Run {same_command()} once without "
-            f"ranks and with {option('--fetch-only')}, then this one"
+            f"{', '.join(one.name for one in waiting)}: one process must fetch and unpack them first. Run "
+            f"{same_command()} once without ranks and with {option('--fetch-only')}, then this one"
         )
-    if alone:
-        note_scarce_space(data_sets, fetch)
+    if waiting:
+        note_scarce_space(waiting, data_root, asked.keep_archives)
     report = DownloadReport()
     for data_set in data_sets:
-        try:
-            with stop_on_signals():  # for signals between fetching and converting, which have own handlers
-                if alone:
-                    ensure_unpacked(data_set, fetch, engine)
-                report.data_sets[data_set.name] = _convert(data_set, fetch)
-        except IncompleteError as error:
-            raise with_continuation(error, data_set.command, workspace_of(data_set.state_name, data_root)) from None
+        with continuable(data_set.command, _output_of(data_set, data_root).workspace):
+            if alone and data_set.archive is not None:
+                ensure_unpacked(data_set, data_root, asked.keep_archives, engine)
+            report.data_sets[data_set.name] = _convert(data_set, data_root)
     return checked(report, engine)
 
 
 def _output_of(data_set: CorpusPart, data_root: Path) -> Output:
-    return Output(data_root, *data_set.manifests, *data_set.derived, inside=state_folder(data_set.state_name))
+    return output_of(data_root, data_set.state_name, *data_set.manifests, *data_set.derived)
 
 
-def _convert(data_set: CorpusPart, options: FetchOptions) -> Report:
-    data_root = options.data_root
-    if options.fetch_only:
+def _convert(data_set: CorpusPart, data_root: Path) -> Report:
+    if data_set.archive is not None and current_call().options.fetch_only:
         return Report(data_set.command, "fetched", str(data_root))
     output = _output_of(data_set, data_root)
-    repaired = output.engine.retry_rejects and was_repaired(data_set, data_root)
-    if repaired:  # for recordings that are used unchanged, only manifests are replaced
-        output.engine = replace(output.engine, overwrite=True)
-    index = ensure_index(data_set, data_root, output.workspace.root, output.engine.overwrite, again=repaired)
+    index = ensure_index(data_set, output)
     try:
         return _run_of(data_set, output, index)
     except TooManyRejectsError as error:  # the other data sets are prepared too
@@ -182,9 +167,10 @@ def checked(report: DownloadReport, engine: RunOptions) -> DownloadReport:
     return report
 
 
-def _planned(data_set: CorpusPart, options: FetchOptions) -> Report:
+def _planned(data_set: CorpusPart, data_root: Path) -> Report:
     """Return the report of a dry run: the plan of converting, or of fetching if the data set is not unpacked yet."""
-    if is_ready(data_set, options.data_root):
-        return _run_of(data_set, _output_of(data_set, options.data_root), None)
-    plan = {"command": data_set.command, "status": "dry_run", "fetch": plan_fetching(data_set, options)}
-    return Report(data_set.command, "dry_run", str(options.data_root), details=plan)
+    if data_set.archive is None or is_ready(data_set, data_root):
+        output = _output_of(data_set, data_root)
+        return _run_of(data_set, output, output.workspace.root / INDEX_NAME if data_set.archive else None)
+    plan = {"command": data_set.command, "status": "dry_run", "fetch": plan_fetching(data_set.archive, data_root)}
+    return Report(data_set.command, "dry_run", str(data_root), details=plan)

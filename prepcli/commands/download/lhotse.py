@@ -17,20 +17,20 @@ from typing import get_type_hints
 import msgspec
 
 from prepcli.commands.download.job import checked
-from prepcli.commands.download.prepare import exclusive_lock, workspace_of
+from prepcli.commands.download.prepare import exclusive_lock, output_of
 from prepcli.commands.download.recipes import OUTPUT, RECIPES, Recipe
 from prepcli.commands.download.report import DownloadReport
 from prepcli.commands.make_manifest.command import make_manifest
 from prepcli.commands.make_manifest.lhotse import LhotseFiles, files_in
 from prepcli.engine.run.options import JobArguments, run_options
 from prepcli.engine.run.report import Report
-from prepcli.engine.run.run import with_continuation
+from prepcli.engine.run.run import continuable
 from prepcli.engine.run.status import SET_OUTPUTS_FILE
 from prepcli.engine.state.workspace import Workspace, read_document, write_json
 from prepcli.errors import IncompleteError, PrepcliError, TooManyRejectsError, UsageError, option, same_command
 from prepcli.interface.calls import current_call, tell
 from prepcli.interface.command import call_within
-from prepcli.processes.signals import stop_on_signals
+from prepcli.interface.options import listed
 
 LOG = "recipe.log"
 _SECONDS_TO_END = 10.0
@@ -67,36 +67,29 @@ class Prepared(msgspec.Struct):
     outputs: list[str] = []
 
 
-def make_parts(
-    recipe: str, corpus: Sequence[str], data_root: Path, recipe_options: str, run_commands: bool
-) -> DownloadReport:
-    """Run the recipe, unless it has succeeded before, and make a manifest of each part of the corpus.
-
-    The arguments are the options of these names.
+def make_parts() -> DownloadReport:
+    """Run the recipe of the current call, unless it has succeeded before, and make a manifest of each part.
 
     Raises:
         UsageError: the recipe is unknown, no manifest can be made of its output, the arguments do not fit the recipe,
             lhotse is not installed, or several ranks run before the recipe has run once.
         PrepcliError: the recipe has failed; the message has the command to run by hand.
     """
-    engine = run_options(current_call().options)
-    command = f"download lhotse {recipe}"
-    workspace = workspace_of(f"lhotse-{recipe}", data_root)
-    arguments = _arguments(recipe, corpus, recipe_options)
+    asked = current_call().options
+    engine, recipe, command = run_options(asked), asked.recipe, f"download lhotse {asked.recipe}"
+    workspace = output_of(asked.data_root, f"lhotse-{recipe}").workspace
+    arguments = _arguments(recipe, [str(word) for word in listed(asked.corpus)], asked.recipe_options)
     done = _prepared(workspace, arguments, starts_again=engine.overwrite and not engine.rank.restarts)
     if done is None and engine.dry_run:
         plan = {"command": command, "status": "dry_run", "runs": shlex.join(_words([*arguments, OUTPUT]))}
-        return DownloadReport({recipe: Report(command, "dry_run", str(data_root), details=plan)})
+        return DownloadReport({recipe: Report(command, "dry_run", str(asked.data_root), details=plan)})
     if done is None and engine.rank.world_size > 1:
         raise UsageError(f"one process must run the recipe first: run {same_command()} once without ranks")
-    try:
-        with stop_on_signals():
-            done = done or _run(workspace, command, arguments)
-    except IncompleteError as error:
-        raise with_continuation(error, command, workspace) from None
+    with continuable(command, workspace):
+        done = done or _run(workspace, command, arguments)
     report = DownloadReport()
     for part in _parts(workspace.root / done.folder, recipe):
-        report.data_sets[part.name] = _make(part, done, data_root, run_commands)
+        report.data_sets[part.name] = _make(part, done)
     return checked(report, engine)
 
 
@@ -247,23 +240,24 @@ def _manifest(part: LhotseFiles) -> str:
     return f"{part.name}.json"
 
 
-def _make(part: LhotseFiles, done: Prepared, data_root: Path, run_commands: bool) -> Report:
+def _make(part: LhotseFiles, done: Prepared) -> Report:
     """Make the manifest of a part of the corpus, and return its report.
 
     If there are too many rejects, the report says so; `TooManyRejectsError` is not raised.
     """
-    asked, root = current_call().options, os.path.realpath(data_root)
+    asked = current_call().options
+    root = os.path.realpath(asked.data_root)
     inside = any(os.path.realpath(word).startswith(f"{root}/") for word in done.arguments if os.path.isabs(word))
     try:
         report = call_within(
             make_manifest,
             **{name: getattr(asked, name) for name in get_type_hints(JobArguments)},
             source=part.main,
-            out=data_root / _manifest(part),
+            out=asked.data_root / _manifest(part),
             format="lhotse",
             audio_base_dir=Path(done.working_directory),
             absolute_paths=not inside,
-            run_commands=run_commands,
+            run_commands=asked.run_commands,
         )
     except TooManyRejectsError as error:  # the other parts are made too
         report = error.report

@@ -4,9 +4,8 @@ import contextlib
 import fcntl
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +13,17 @@ import msgspec
 
 from prepcli.commands.download.corpus_unpack import get_unpacked, move_in, staging_of, unpack_nested
 from prepcli.commands.download.data_set import Archive, CorpusPart
-from prepcli.commands.download.fetch import note
+from prepcli.commands.download.fetch import note, read_checksums
 from prepcli.commands.download.index import LineIndex, is_repaired, write_index
 from prepcli.engine.publishing.rejects import num_retryable
+from prepcli.engine.run.function import Output
 from prepcli.engine.run.job import RunOptions
 from prepcli.engine.run.report import format_bytes
 from prepcli.engine.state.plan import StoredPlan
 from prepcli.engine.state.work_folder import refuse_state
-from prepcli.engine.state.workspace import Workspace, read_document, write_json
+from prepcli.engine.state.workspace import Workspace, draft_of, read_document, write_json
 from prepcli.errors import FAULTS_OF_THE_MACHINE, PrepcliError, UsageError, cannot_write, option, same_command
-from prepcli.processes.signals import stop_on_signals
+from prepcli.interface.calls import current_call
 from prepcli.storage.input_files import same_file
 from prepcli.storage.transfer import FetchError, part_of, sidecar_of
 
@@ -47,22 +47,16 @@ class UnpackedMarker(msgspec.Struct):
     settings: dict[str, Any]
 
 
-def state_folder(state_name: str) -> str:
-    """The folder of the workspace of the data set with this `CorpusPart.state_name`, in the state of the data root.
+def output_of(data_root: Path, state_name: str, *patterns: str) -> Output:
+    """The output of the data set with this `CorpusPart.state_name`; `patterns`: those of `Output`.
 
-    Each data set has its own workspace, so that data sets can be added to the data root later.
-    """
-    return f"sets/{state_name}"
-
-
-def workspace_of(state_name: str, data_root: Path) -> Workspace:
-    """The workspace of the data set with this `CorpusPart.state_name`.
+    Each data set has its own workspace in the state of the data root, so that data sets can be added later.
 
     Raises:
         UsageError: the data root is in the state folder of a run.
     """
     refuse_state(data_root)
-    return Workspace(data_root, Workspace(data_root).root / state_folder(state_name))
+    return Output(data_root, *patterns, inside=f"sets/{state_name}")
 
 
 def is_ready(data_set: CorpusPart, data_root: Path) -> bool:
@@ -70,42 +64,57 @@ def is_ready(data_set: CorpusPart, data_root: Path) -> bool:
 
     A corpus that the user has on disk, without an archive, is always ready: each process makes its index itself.
     """
-    workspace = workspace_of(data_set.state_name, data_root)
+    workspace = output_of(data_root, data_set.state_name).workspace
     marker = _marker(workspace)
     return data_set.archive is None or (
         marker is not None and marker.settings == data_set.settings and not staging_of(workspace).exists()
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FetchOptions:
-    """The choices of a call that fetches archives; `prepcli.commands.download.arguments` explains them."""
+def as_asked(data_sets: Sequence[CorpusPart]) -> Sequence[CorpusPart]:
+    """Return the data sets with the archives, or the copies, that the current call names.
 
-    data_root: Path
-    base_url: str | None = None
-    archive: Sequence[Path] = ()
-    extracted: Path | None = None
-    checksums: Path | None = None
-    keep_archives: bool = False
-    fetch_only: bool = False
+    Raises:
+        UsageError: a copy is not one of the corpus, an address or the list of checksums is not valid, none of the data
+            sets uses a file of `--archive`, or unpacking would remove it.
+    """
+    asked = current_call().options
+    if not hasattr(asked, "archive"):
+        return data_sets
+    if asked.extracted is not None:
+        return [data_set.extracted(asked.extracted, asked.data_root) for data_set in data_sets]
+    checksums = read_checksums(asked.checksums) if asked.checksums else {}
+    archives = [data_set.archive.at(asked.base_url, checksums) for data_set in data_sets if data_set.archive]
+    given = {path.name: path for path in reversed(asked.archive)}
+    if len(asked.archive) == 1 and data_sets[0].name == data_sets[0].corpus:  # whatever its name
+        given = dict.fromkeys([archives[0].name], asked.archive[0])
+    for path, tree in ((path, tree) for path in asked.archive for data_set in data_sets for tree in data_set.trees):
+        place = asked.data_root / tree
+        if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(place)):
+            raise UsageError(f"{option('--archive', path)} is in {place}, which may be replaced; move it elsewhere")
+    archives = [replace(archive, given=given.get(archive.name)) for archive in archives]
+    used = [archive.given for archive in archives]
+    for path in asked.archive:
+        if path not in used:
+            names = ", ".join(archive.name for archive in archives)
+            raise UsageError(f"{option('--archive', path)} is not one of the archives of this command: {names}")
+    return [replace(data_set, archive=archive) for data_set, archive in zip(data_sets, archives, strict=True)]
 
 
-def plan_fetching(data_set: CorpusPart, options: FetchOptions) -> dict[str, Any]:
+def plan_fetching(archive: Archive, data_root: Path) -> dict[str, Any]:
     """Return the facts about the archive that `ensure_unpacked` would fetch, for the report of a dry run.
 
     Returns:
         `archive`: its name; `from`: the address, or the file of `--archive`; `num_bytes`: the published size;
         `num_bytes_there`: the bytes that are fetched already; `checksum`. An unknown size or checksum is None.
     """
-    archive, given = data_set.archive, _given(data_set, options)
-    assert archive is not None
-    if given is None:
+    if archive.given is None:
         archive.check_published()
-    there = given or _archive_file(archive, options.data_root)
+    there = archive.given or _archive_file(archive, data_root)
     part = there if there.exists() else there.with_name(f"{archive.name}.part")
     return {
         "archive": archive.name,
-        "from": str(given) if given else archive.urls[0],
+        "from": str(archive.given or archive.urls[0]),
         "num_bytes": archive.num_bytes,
         "num_bytes_there": part.stat().st_size if part.exists() else 0,
         "checksum": archive.checksum,
@@ -117,20 +126,19 @@ def _archive_file(archive: Archive, data_root: Path) -> Path:
     return data_root / ARCHIVES / archive.folder / archive.name
 
 
-def note_scarce_space(data_sets: Sequence[CorpusPart], options: FetchOptions) -> None:
+def note_scarce_space(waiting: Sequence[CorpusPart], data_root: Path, keep_archives: bool) -> None:
     """Print a note before fetching if the disk does not have enough space for the published sizes.
 
     Compressed audio unpacks to about the size of the archive, and converted audio needs more space. This is not an
     error, because some network file systems report wrong values; nothing is lost if the disk is full.
     """
-    data_root, trees, archives = options.data_root, 0, [0]
-    for data_set in data_sets:
-        if data_set.archive is not None and not is_ready(data_set, data_root):
-            size = data_set.archive.num_bytes or 0
-            trees += size
-            if _given(data_set, options) is None:
-                archives.append(max(size - plan_fetching(data_set, options)["num_bytes_there"], 0))
-    needed = trees + (sum(archives) if options.keep_archives else max(archives))
+    archives = [data_set.archive for data_set in waiting if data_set.archive is not None]
+    to_fetch = [0]
+    for archive in archives:
+        if archive.given is None:
+            there = plan_fetching(archive, data_root)["num_bytes_there"]
+            to_fetch.append(max((archive.num_bytes or 0) - there, 0))
+    needed = sum(archive.num_bytes or 0 for archive in archives) + (sum if keep_archives else max)(to_fetch)
     there = next(folder for folder in (data_root.absolute(), *data_root.absolute().parents) if folder.exists())
     free = shutil.disk_usage(there).free
     if needed > free:
@@ -140,7 +148,7 @@ def note_scarce_space(data_sets: Sequence[CorpusPart], options: FetchOptions) ->
         )
 
 
-def ensure_unpacked(data_set: CorpusPart, options: FetchOptions, engine: RunOptions) -> None:
+def ensure_unpacked(data_set: CorpusPart, data_root: Path, keep_archives: bool, engine: RunOptions) -> None:
     """Fetch, check and unpack the archive if that is not done; afterwards the archive is not needed any more.
 
     The archive is unpacked in another folder, and its folders are moved to the data root when they are complete.
@@ -153,12 +161,11 @@ def ensure_unpacked(data_set: CorpusPart, options: FetchOptions, engine: RunOpti
         UsageError: files that would be replaced were not made by prepcli, or the file of `--archive` is damaged.
         PrepcliError: the disk is full, or another fault of the machine.
     """
-    if data_set.archive is None:
-        return
-    workspace = workspace_of(data_set.state_name, options.data_root)
+    assert data_set.archive is not None
+    workspace = output_of(data_root, data_set.state_name).workspace
     try:
-        with stop_on_signals(), exclusive_lock(workspace, data_set.name):
-            _ensure(data_set, data_set.archive, workspace, options, engine)
+        with exclusive_lock(workspace, data_set.name):
+            _ensure(data_set, data_set.archive, workspace, keep_archives, engine)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         raise PrepcliError(
@@ -168,9 +175,9 @@ def ensure_unpacked(data_set: CorpusPart, options: FetchOptions, engine: RunOpti
 
 
 def _ensure(
-    data_set: CorpusPart, archive: Archive, workspace: Workspace, options: FetchOptions, engine: RunOptions
+    data_set: CorpusPart, archive: Archive, workspace: Workspace, keep_archives: bool, engine: RunOptions
 ) -> None:
-    data_root, there, given = workspace.folder, _archive_file(archive, workspace.folder), _given(data_set, options)
+    data_root, there = workspace.folder, _archive_file(archive, workspace.folder)
     marker = _marker(workspace)
     if marker is not None:
         move_in(data_set, workspace)
@@ -179,7 +186,7 @@ def _ensure(
     if marker is None:
         _refuse_foreign(data_set, workspace, engine.overwrite)
         staging = staging_of(workspace)
-        get_unpacked(archive, given, there, staging / data_set.top)
+        get_unpacked(archive, there, staging / data_set.top)
         unpack_nested(data_set, archive, staging, engine.num_workers)
         missing = f"an utterance of {data_set.name}"
         try:
@@ -188,7 +195,7 @@ def _ensure(
             found, missing = 0, os.path.relpath(error.filename, staging)
         if not found:
             shutil.rmtree(staging)
-            _remove_fetched(there, given)
+            _remove_fetched(there, archive.given)
             raise FetchError(f"{archive.name} is not the published archive: {missing} is not in it")
         os.sync()  # for thousands of small files far cheaper than one fsync per file
         _mark(data_set, workspace)
@@ -196,8 +203,8 @@ def _ensure(
     elif marker.settings != data_set.settings and (engine.overwrite or not workspace.plan_file.exists()):
         write_index(data_set, data_root, workspace.root / INDEX_NAME)
         _mark(data_set, workspace)
-    if not options.keep_archives:
-        _remove_fetched(there, given)
+    if not keep_archives:
+        _remove_fetched(there, archive.given)
         with contextlib.suppress(OSError):
             there.parent.rmdir()
             (data_root / ARCHIVES).rmdir()
@@ -210,59 +217,55 @@ def _remove_fetched(archive: Path, given: Path | None) -> None:
         sidecar_of(part_of(archive)).unlink(missing_ok=True)
 
 
-def ensure_index(
-    data_set: CorpusPart, data_root: Path, folder: Path, replace: bool = True, again: bool = False
-) -> Path:
-    """Return the path of the data set's index.
-
-    For a corpus on disk, or with `again` for any corpus, the index is made now in `folder`.
-
-    If `replace` is false, an index on which an existing plan is based is never overwritten. If the corpus has changed
-    since, the new index is kept next to it under another name, and its path is returned. The engine then sees that the
-    input is not the one of the plan, and refuses to continue.
+def make_index(data_set: CorpusPart, data_root: Path, file: Path) -> None:
+    """Write the index of a data set to `file`.
 
     Raises:
         UsageError: the corpus has recordings at most, and no transcripts.
     """
-    if data_set.archive is not None and not again:
-        return workspace_of(data_set.state_name, data_root).root / INDEX_NAME
-    folder.mkdir(parents=True, exist_ok=True)
-    planned, now = folder / INDEX_NAME, folder / f"new_{INDEX_NAME}"
-    if not write_index(data_set, data_root, now):
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if not write_index(data_set, data_root, file):
         raise UsageError(
             f"{data_set.copy or data_root} has no line of a transcript of {data_set.corpus}; copy it again"
         )
-    plan = None if replace else read_document(workspace_of(data_set.state_name, data_root).plan_file, StoredPlan)
-    if plan is not None and planned.exists() and LineIndex(planned).sha256 == _planned_digest(plan):
-        if LineIndex(now).sha256 != _planned_digest(plan):
-            return now
-        now.unlink()
-        return planned
-    now.replace(planned)
-    return planned
 
 
-def _planned_digest(plan: StoredPlan) -> str | None:
-    return plan.inputs[0].get("sha256") if plan.inputs else None
+def ensure_index(data_set: CorpusPart, output: Output) -> Path:
+    """Return the path of the data set's index. That of a corpus on disk is made now.
 
+    With `--retry-rejects`, it is made for any corpus. If audio or transcripts that were missing or damaged are usable
+    now, and nothing else has changed, `output` starts again; it also does if another rank has replaced the index.
 
-def was_repaired(data_set: CorpusPart, data_root: Path) -> bool:
-    """Whether audio or transcripts of a corpus that were missing or damaged when it was indexed are usable now.
+    An index on which an existing plan is based is replaced only if the run starts again. If the corpus has changed
+    since, the path of a new index next to it is returned. The engine then sees that the input is not the one of the
+    plan, and refuses to continue.
 
-    False if the corpus has other changes, too. True if another rank has already replaced the index.
+    Raises:
+        UsageError: as by `make_index`.
     """
-    workspace = workspace_of(data_set.state_name, data_root)
-    plan = read_document(workspace.plan_file, StoredPlan)
+    workspace, data_root, engine = output.workspace, output.workspace.folder, output.engine
     planned = workspace.root / INDEX_NAME
-    if plan is None or not num_retryable(plan.planned_rejects) or not planned.exists():
-        return False
-    if not all((data_root / tree).is_dir() for tree in data_set.trees):
-        return False
-    with tempfile.TemporaryDirectory(prefix="prepcli-") as scratch:
-        now = ensure_index(data_set, data_root, Path(scratch), again=True)
-        if LineIndex(planned).sha256 == _planned_digest(plan):
-            return is_repaired(planned, now)
-        return LineIndex(now).sha256 != _planned_digest(plan)  # another rank has replaced the index
+    plan = read_document(workspace.plan_file, StoredPlan) if planned.exists() else None
+    retries = engine.retry_rejects and plan is not None and num_retryable(plan.planned_rejects) > 0
+    retries = retries and all((data_root / tree).is_dir() for tree in data_set.trees)
+    if data_set.archive is not None and not retries:
+        return planned
+    draft, refused = draft_of(planned), planned.with_name(f"new_{INDEX_NAME}")
+    try:
+        make_index(data_set, data_root, draft)
+        if plan is not None and (retries or not engine.overwrite):
+            digest = plan.inputs[0].get("sha256") if plan.inputs else None
+            before, now = LineIndex(planned).sha256, LineIndex(draft).sha256
+            if retries and now != digest and (before != digest or is_repaired(planned, draft)):
+                output.engine = replace(engine, overwrite=True)  # of recordings as they are, only manifests are made
+            elif before == digest and (now == digest or data_set.archive is not None):
+                return planned
+            elif before == digest and not engine.overwrite:
+                return draft.replace(refused)
+        refused.unlink(missing_ok=True)
+        return draft.replace(planned)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def _mark(data_set: CorpusPart, workspace: Workspace) -> None:
@@ -327,33 +330,3 @@ def _refuse_foreign(data_set: CorpusPart, workspace: Workspace, overwrite: bool)
             f"{option('--data-root')}, move it away, or give {option('--extracted', workspace.out)} if it is the "
             "corpus, unpacked"
         )
-
-
-def check_given(data_sets: Sequence[CorpusPart], options: FetchOptions) -> None:
-    """Refuse a file of `--archive` that none of the data sets uses, or that unpacking would remove.
-
-    Raises:
-        UsageError: a file is refused.
-    """
-    used = [_given(data_set, options) for data_set in data_sets]
-    for path, tree in ((path, tree) for path in options.archive for data_set in data_sets for tree in data_set.trees):
-        place = options.data_root / tree
-        if Path(os.path.realpath(path)).is_relative_to(os.path.realpath(place)):
-            raise UsageError(f"{option('--archive', path)} is in {place}, which may be replaced; move it elsewhere")
-    names = ", ".join(data_set.archive.name for data_set in data_sets if data_set.archive)
-    for path in options.archive:
-        if path not in used:
-            raise UsageError(f"{option('--archive', path)} is not one of the archives of this command: {names}")
-
-
-def _given(data_set: CorpusPart, options: FetchOptions) -> Path | None:
-    """Return the file that the user gave with `--archive` for a data set; None if there is none.
-
-    It is the file with the published name. If the corpus has only one data set and only one file was given, it is that
-    file, whatever its name.
-    """
-    if data_set.archive is None:
-        return None
-    named = [path for path in options.archive if path.name == data_set.archive.name]
-    alone = data_set.name == data_set.corpus and len(options.archive) == 1
-    return named[0] if named else options.archive[0] if alone else None

@@ -1,6 +1,7 @@
 """The recipes of lhotse 1.33: the languages, the arguments and the use of each; a test compares them with lhotse."""
 
-from dataclasses import dataclass, replace
+import re
+from dataclasses import dataclass
 
 OUTPUT = "OUTPUT_DIR"
 
@@ -37,95 +38,78 @@ class Recipe:
         return "; ".join(filter(None, [f"needs {more}" if more else "works", self.remark]))
 
 
-_LANGUAGES = """
-adept English|aidatatang-200zh Chinese|aishell Chinese|aishell2 Chinese|aishell3 Chinese|aspire English|atcosim English
-audio-mnist English|babel 25 languages|baker-zh Chinese|bengaliai-speech Bengali|cdsd Chinese|cmu-arctic English
-cmu-indic languages of India, English|cmu-kids English|commonvoice 24 languages|csj Japanese|cslu-kids English
-daily-talk English|earnings21 English|earnings22 English|ears English|edacc English
-emilia English, Chinese, German, French, Japanese, Korean|eval2000 English|fisher-english English|fleurs 102 languages
-gigaspeech English|gigaspeech2 Thai, Indonesian, Vietnamese|grid English|hifitts English|kespeech Chinese
-ksponspeech Korean|l2-arctic English|librispeech English|libritts English|librittsr English|ljspeech English
-magicdata Chinese|mdcc Cantonese|medical English|mgb2 Arabic|mls 8 languages|mtedx 8 languages|must-c English
-nsc English|oto-speech English|peoples-speech English|primewords Chinese|reazonspeech Japanese|sbcsae English
-speechio Chinese|spgispeech English|stcmds Chinese|switchboard English|tal-asr Chinese
-tal-csasr Chinese, English|tedlium English|tedlium2 English|thchs-30 Chinese|this-american-life English|timit English
-uwb-atcc English|vctk English|voxpopuli 16 languages|wenet-speech Chinese|wenetspeech4tts Chinese|xbmu-amdo31 Tibetan
-yesno Hebrew
-"""
-"""Recipes with their languages. Each takes only CORPUS_DIR, unless it is in `_FIRST_ARGUMENTS` or `_NEEDED`."""
 _NO_TEXTS = "without texts"
 _NO_SPEECH = "it has no speech, only noise or room responses: list its files with make-manifest"
 _ARRAYS = "segments of several channels are rejects"
-_AUDIO_AND_TEXT = ("AUDIO_DIR", "TRANSCRIPT_DIR")
-_OTHERS = (
-    Recipe("aishell4", "Chinese", refused="every segment is of 8 channels at once"),
-    Recipe("ali-meeting", "Chinese", remark="of an array of microphones the first channel"),
-    Recipe("ami", "English", remark=f"--mic mdm: {_ARRAYS}"),
-    Recipe("broadcast-news", "English", _AUDIO_AND_TEXT),
-    Recipe("but-reverb-db", "", refused=_NO_SPEECH),
-    Recipe("bvcc", "English", remark=_NO_TEXTS),
-    Recipe("callhome-egyptian", "Arabic", _AUDIO_AND_TEXT),
-    Recipe("callhome-english", "English", ("AUDIO_DIR",), "--transcript-dir"),
-    Recipe("chime6", "English", remark=f"--mic mdm: {_ARRAYS}"),
-    Recipe("dihard3", "", (), "--dev or --eval", _NO_TEXTS),
-    Recipe("dipco", "English", remark=f"--mic mdm: {_ARRAYS}"),
-    Recipe("fisher-spanish", "Spanish", _AUDIO_AND_TEXT),
-    Recipe("gale-arabic", "Arabic", (), "--audio, --transcript"),
-    Recipe("gale-mandarin", "Mandarin", (), "--audio, --transcript"),
-    Recipe(
-        "gigast",
-        "Chinese, German",
-        ("CORPUS_DIR", "MANIFESTS_DIR"),
-        refused="it writes translations of the supervisions of gigaspeech, and no recordings",
-    ),
-    Recipe("heroico", "Spanish", ("SPEECH_DIR", "TRANSCRIPT_DIR")),
-    Recipe("himia", "Chinese", remark="two words"),
-    Recipe("icmcasr", "Chinese", remark=f"--mic mdm: {_ARRAYS}"),
-    Recipe("icsi", "English", ("AUDIO_DIR",), "--transcripts-dir", f"--mic mdm: {_ARRAYS}"),
-    Recipe("iwslt22-ta", "Arabic", ("CORPUS_DIR", "SPLITS")),
-    Recipe("libricss", "English", remark=_ARRAYS),
-    Recipe("librilight", "English", remark=_NO_TEXTS),
-    Recipe(
-        "librimix",
-        "English",
-        ("LIBRISPEECH_ROOT_PATH", "WHAM_RECSET_ROOT_PATH", "LIBRIMIX_METADATA_PATH", "WORKDIR"),
-        refused="it writes cuts that are mixed when they are read",
-    ),
-    Recipe("librimix-mini", "English", ("LIBRIMIX_CSV",), remark=_NO_TEXTS),
-    Recipe(
-        "librispeechmix",
-        "English",
-        ("LIBRISPEECH_ROOT_PATH", "LIBRISPEECHMIX_METADATA_PATH"),
-        refused="it writes cuts that are mixed when they are read",
-    ),
-    Recipe("musan", "", refused=_NO_SPEECH),
-    Recipe("notsofar1", "English", remark=_ARRAYS),
-    Recipe("radio", "", remark=_NO_TEXTS),
-    Recipe("rir-noise", "", refused=_NO_SPEECH),
-    Recipe("slu", ""),
-    Recipe("spatial-librispeech", "English", remark=_ARRAYS),
-    Recipe("speechcommands", "English", ("SPEECHCOMMANDS_VERSION", "CORPUS_DIR"), remark="a word each"),
-    Recipe("voxceleb", "", (), "--voxceleb1 or --voxceleb2", _NO_TEXTS),
-    Recipe("voxconverse", "English", remark=_NO_TEXTS),
-    Recipe("wham", "", refused=_NO_SPEECH),
-)
-_NEEDED = {"emilia": "--lang", "must-c": "--tgt-lang", "switchboard": "--transcript-dir"}
-_FIRST_ARGUMENTS = {"switchboard": ("AUDIO_DIR",), "tedlium": ("TEDLIUM_DIR",), "tedlium2": ("TEDLIUM_DIR",)}
-
-
-def _common(entry: str) -> Recipe:
-    name, _, languages = entry.partition(" ")
-    arguments = _FIRST_ARGUMENTS.get(name, ("CORPUS_DIR",))
-    return Recipe(name, languages, arguments, _NEEDED.get(name, ""))
-
-
+_MIXED = "it writes cuts that are mixed when they are read"
+_TRANSLATIONS = "it writes translations of the supervisions of gigaspeech, and no recordings"
+_TABLE = f"""
+adept|English; aidatatang-200zh|Chinese; aishell|Chinese; aishell2|Chinese; aishell3|Chinese; aspire|English
+atcosim|English; audio-mnist|English; babel|25 languages; baker-zh|Chinese; bengaliai-speech|Bengali; cdsd|Chinese
+cmu-arctic|English; cmu-indic|languages of India, English; cmu-kids|English; commonvoice|24 languages; csj|Japanese
+cslu-kids|English; daily-talk|English; earnings21|English; earnings22|English; ears|English; edacc|English
+eval2000|English; fisher-english|English; fleurs|102 languages; gigaspeech|English
+gigaspeech2|Thai, Indonesian, Vietnamese; grid|English; hifitts|English; kespeech|Chinese; ksponspeech|Korean
+l2-arctic|English; librispeech|English; libritts|English; librittsr|English; ljspeech|English; magicdata|Chinese
+mdcc|Cantonese; medical|English; mgb2|Arabic; mls|8 languages; mtedx|8 languages; nsc|English; oto-speech|English
+peoples-speech|English; primewords|Chinese; reazonspeech|Japanese; sbcsae|English; slu|; speechio|Chinese
+spgispeech|English; stcmds|Chinese; tal-asr|Chinese; tal-csasr|Chinese, English; thchs-30|Chinese
+this-american-life|English; timit|English; uwb-atcc|English; vctk|English; voxpopuli|16 languages; wenet-speech|Chinese
+wenetspeech4tts|Chinese; xbmu-amdo31|Tibetan; yesno|Hebrew
+aishell4|Chinese||||every segment is of 8 channels at once
+ali-meeting|Chinese|||of an array of microphones the first channel
+ami|English|||--mic mdm: {_ARRAYS}
+broadcast-news|English|AUDIO_DIR TRANSCRIPT_DIR
+but-reverb-db|||||{_NO_SPEECH}
+bvcc|English|||{_NO_TEXTS}
+callhome-egyptian|Arabic|AUDIO_DIR TRANSCRIPT_DIR
+callhome-english|English|AUDIO_DIR|--transcript-dir
+chime6|English|||--mic mdm: {_ARRAYS}
+dihard3||none|--dev or --eval|{_NO_TEXTS}
+dipco|English|||--mic mdm: {_ARRAYS}
+emilia|English, Chinese, German, French, Japanese, Korean||--lang
+fisher-spanish|Spanish|AUDIO_DIR TRANSCRIPT_DIR
+gale-arabic|Arabic|none|--audio, --transcript
+gale-mandarin|Mandarin|none|--audio, --transcript
+gigast|Chinese, German|CORPUS_DIR MANIFESTS_DIR|||{_TRANSLATIONS}
+heroico|Spanish|SPEECH_DIR TRANSCRIPT_DIR
+himia|Chinese|||two words
+icmcasr|Chinese|||--mic mdm: {_ARRAYS}
+icsi|English|AUDIO_DIR|--transcripts-dir|--mic mdm: {_ARRAYS}
+iwslt22-ta|Arabic|CORPUS_DIR SPLITS
+libricss|English|||{_ARRAYS}
+librilight|English|||{_NO_TEXTS}
+librimix|English|LIBRISPEECH_ROOT_PATH WHAM_RECSET_ROOT_PATH LIBRIMIX_METADATA_PATH WORKDIR|||{_MIXED}
+librimix-mini|English|LIBRIMIX_CSV||{_NO_TEXTS}
+librispeechmix|English|LIBRISPEECH_ROOT_PATH LIBRISPEECHMIX_METADATA_PATH|||{_MIXED}
+musan|||||{_NO_SPEECH}
+must-c|English||--tgt-lang
+notsofar1|English|||{_ARRAYS}
+radio||||{_NO_TEXTS}
+rir-noise|||||{_NO_SPEECH}
+spatial-librispeech|English|||{_ARRAYS}
+speechcommands|English|SPEECHCOMMANDS_VERSION CORPUS_DIR||a word each
+switchboard|English|AUDIO_DIR|--transcript-dir
+tedlium|English|TEDLIUM_DIR
+tedlium2|English|TEDLIUM_DIR
+voxceleb||none|--voxceleb1 or --voxceleb2|{_NO_TEXTS}
+voxconverse|English|||{_NO_TEXTS}
+wham|||||{_NO_SPEECH}
+"""
+"""A recipe a line, or several with ; between them: name|languages|arguments|needs|remark|refused, as far as there are
+values. No arguments stand for CORPUS_DIR."""
 _RELATIVE = (
     *("callhome-egyptian", "callhome-english", "cmu-kids", "cslu-kids", "eval2000", "fisher-english"),
     *("fisher-spanish", "gale-arabic", "gale-mandarin", "switchboard"),
 )
 """Recipes that write relative audio paths without their base folder, unless `--absolute-paths` is given."""
-_ALL = [*map(_common, _LANGUAGES.strip().replace("\n", "|").split("|")), *_OTHERS]
-RECIPES = {
-    one.name: replace(one, has_absolute_paths=one.name in _RELATIVE) for one in sorted(_ALL, key=lambda one: one.name)
-}
+
+
+def _recipe(row: str) -> Recipe:
+    name, languages, arguments, needs, remark, refused = (*row.strip().split("|"), *[""] * 4)[:6]
+    words = () if arguments == "none" else tuple((arguments or "CORPUS_DIR").split())
+    return Recipe(name, languages, words, needs, remark, refused, has_absolute_paths=name in _RELATIVE)
+
+
+RECIPES = {one.name: one for one in sorted(map(_recipe, re.split("[;\n]", _TABLE.strip())), key=lambda one: one.name)}
 """All recipes by name, sorted by name."""

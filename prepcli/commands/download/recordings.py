@@ -71,22 +71,20 @@ class PublishedRecordings:
         import numpy as np  # not at the top: this module is imported for the `--help` of a corpus
 
         from prepcli.engine.publishing.publish import AccountingError
+        from prepcli.planning.hashing import in_sorted, num_distinct
 
-        named = np.frombuffer(self._hashes, np.int64) if self._hashes else np.empty(0, np.int64)
+        named = np.asarray(self._hashes).view(np.uint64)  # no copy
         named.sort()
-        is_there = np.zeros(len(named), bool)
-        unlisted: list[str] = []
-        num_files = 0
+        listed, unlisted = [named[:0]], list[str]()
         for paths in _chunks(chain.from_iterable(files_in(folder, pattern) for pattern in patterns)):
-            hashes = np.fromiter(map(hash, paths), np.int64, len(paths))
-            at = np.minimum(np.searchsorted(named, hashes), max(len(named) - 1, 0))
-            is_named = named[at] == hashes if len(named) else np.zeros(len(paths), bool)
-            is_there[at[is_named]] = True
+            hashes = np.fromiter(map(hash, paths), np.int64, len(paths)).view(np.uint64)
+            is_named = in_sorted(named, hashes)
+            listed.append(hashes[is_named])
             unlisted += compress(paths, ~is_named)
-            num_files += len(paths)
-        if num_files != np.count_nonzero(is_there) + len(unlisted):
+        num_listed, num_different = sum(map(len, listed)), num_distinct(np.concatenate(listed))
+        if num_listed != num_different:
             raise AccountingError(
-                f"{folder} has {num_files} recordings, but {np.count_nonzero(is_there)} are in its lists and "
+                f"{folder} has {num_listed + len(unlisted)} recordings, but {num_different} are in its lists and "
                 f"{len(unlisted)} are not"
             )
         return sorted(unlisted)

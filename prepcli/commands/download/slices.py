@@ -133,9 +133,8 @@ def _plan(corpus: SlicedCorpus, num_workers: int) -> SlicingPlan:
     surveyed = survey(corpus, files.conversations, num_workers)
 
     def reject_lines() -> Iterator[bytes]:
-        for path, reason, detail in files.unused:
-            original = msgspec.json.encode({"audio_filepath": path})
-            yield reject_line(original, RecordRejected(reason, detail), Origin(path, 1))
+        for path, rejected in files.unused:
+            yield reject_line(msgspec.json.encode({"audio_filepath": path}), rejected, Origin(path, 1))
 
     units = list(_units(surveyed))
     return Plan(
@@ -143,7 +142,7 @@ def _plan(corpus: SlicedCorpus, num_workers: int) -> SlicingPlan:
         sum(unit.num_records for unit in units) + len(files.unused),
         None,
         [*map(input_file, files.tables), *{each.transcript.path: each.transcript for each in surveyed}.values()],
-        dict(Counter(file.reason.value for file in files.unused)),
+        dict(Counter(rejected.reason.value for _, rejected in files.unused)),
         notes=list(files.notes),
         reject_lines=reject_lines,
     )
@@ -196,20 +195,14 @@ def _units(surveyed: Sequence[Surveyed]) -> Iterator[_Conversations]:
             yield _Conversations(f"{part}_{number:06d}", seconds, num_lines, part, chunk)
 
 
-class _Reject(msgspec.Struct):
-    reject_reason: str
-    audio_filepath: str | None = None
-
-
 def _has_new_transcripts(corpus: SlicedCorpus, workspace: Workspace) -> bool:
     """Whether a recording that no transcript named in the finished run of `workspace` has a transcript now."""
     if not workspace.rejects_file.exists():
         return False
-    decoder = msgspec.json.Decoder(_Reject)
-    with naming(workspace.rejects_file), workspace.rejects_file.open("rb") as lines:
-        rejects = list(map(decoder.decode, lines))
     missing = RejectReason.MISSING_TRANSCRIPT.value
-    unlisted = {reject.audio_filepath for reject in rejects if reject.reject_reason == missing}
+    with naming(workspace.rejects_file), workspace.rejects_file.open("rb") as lines:
+        rejects = map(msgspec.json.decode, lines)
+        unlisted = {reject["audio_filepath"] for reject in rejects if reject["reject_reason"] == missing}
     return bool(unlisted) and any(each.audio in unlisted for each in corpus.find().conversations)
 
 

@@ -29,10 +29,6 @@ class TableRow:
     problem: str
 
     def __getitem__(self, column: str) -> str:
-        """The value of a column, without white space around it."""
-        return self.values[column].strip()
-
-    def get(self, column: str) -> str:
         """The value of a column without white space around it; empty if the table does not have the column."""
         return self.values.get(column, "").strip()
 

@@ -48,7 +48,7 @@ from prepcli.jobs.selection import (
     treatments_of,
 )
 from prepcli.manifest.scan import Range, blocks_of
-from prepcli.storage.paths import relative
+from prepcli.storage.paths import AnyPath, relative
 
 OWNER = "filter: "
 """The beginning of every `_skipme` that `filter` writes; a `_skipme` with another beginning is left as it is."""
@@ -201,10 +201,10 @@ def mark_set(one: TarredSet, reasons: Reasons, facts: Mapping[str, Any]) -> bool
     `facts`: the records and hours that rules drop; they are kept in OUT.prepcli as long as there are marks.
 
     Raises:
-        UsageError: the manifest of the whole set has other lines than those of its shards.
+        UsageError: a manifest of the whole set, also of an earlier version, has other lines than those of its shards.
     """
-    for part in one.sets:
-        _check_whole(part, reasons)
+    for part in one.sets if reasons else ():
+        _check_wholes(part, reasons)
     folder = Path(str(one.folder))
     units, record = _units(folder), Workspace(folder).root / MARKS_FILE
     if reasons and record.parent.is_dir():
@@ -212,7 +212,7 @@ def mark_set(one: TarredSet, reasons: Reasons, facts: Mapping[str, Any]) -> bool
     changed = False
     seen: Counter[bytes] = Counter()
     for part in one.sets:
-        wholes = [part.folder / name for name in listing(part.folder).files if WHOLE_MANIFEST.fullmatch(name)]
+        wholes = _wholes(part)
         seen_of_whole = {path: seen.copy() for path in wholes}
         for path in (*part.manifests.values(), *wholes):
             name = relative(path, folder)
@@ -225,19 +225,43 @@ def mark_set(one: TarredSet, reasons: Reasons, facts: Mapping[str, Any]) -> bool
     return changed
 
 
-def _check_whole(part: TarredSet, reasons: Reasons) -> None:
-    """Check that the manifest of the whole set has the lines that get marks, as often as those of the shards."""
-    if not reasons or not part.manifests or not part.whole.is_file():
-        return
-    own, of_shards = (
-        Counter(key for path in paths for line in _bare_lines(str(path)) if (key := _key(line)) in reasons)
-        for paths in ([part.whole], part.manifests.values())
-    )
-    if own != of_shards:
+def _wholes(part: TarredSet) -> list[AnyPath]:
+    """The manifests of the whole set: one for each of its versions."""
+    return [part.folder / name for name in listing(part.folder).files if WHOLE_MANIFEST.fullmatch(name)]
+
+
+def _check_wholes(part: TarredSet, reasons: Reasons) -> None:
+    """Check that the manifests of the whole set have the lines that get marks, as often as those of the shards.
+
+    That of an earlier version has the first of these lines.
+    """
+    sums = {path: max(_sums([str(path)], reasons)) for path in _wholes(part)}
+    newest = sums.pop(part.whole, None)
+    earlier = {state: path for path, state in sums.items()}
+    state = (0, 0)
+    for state in _sums(part.record_files(), reasons):
+        earlier.pop(state, None)
+    unlike = [*earlier.values(), *([part.whole] if newest not in (None, state) else [])]
+    if unlike:
         raise UsageError(
-            f"{part.whole} has other lines than the manifests of its shards, so the marks would be missing in it, and "
+            f"{unlike[0]} has other lines than the manifests of its shards, so the marks would be missing in it, and "
             "NeMo reads either; make it again of all their lines, one shard after the other, or remove it"
         )
+
+
+def _sums(paths: Iterable[str], reasons: Reasons) -> Iterator[tuple[int, int]]:
+    """Yield the number of lines so far, and the sum of the hashes of those that get marks: at the start and after each.
+
+    Equal sums stand for equal lines in any order, and no line is kept.
+    """
+    count = total = 0
+    yield count, total
+    for path in paths:
+        for line in _bare_lines(path):
+            if line.strip():
+                count, key = count + 1, _key(line)
+                total += int.from_bytes(key, "big") if key in reasons else 0
+                yield count, total
 
 
 def _bare_lines(path: str) -> Iterator[bytes]:

@@ -29,7 +29,7 @@ from prepcli.formats.shar_set import CodesSet, SharSet
 from prepcli.formats.stored_set import Shards, StoredSet
 from prepcli.formats.tarred import SHARD_MANIFEST_FILE, TarredSet
 from prepcli.jobs.inputs.data import containers_at, data_of
-from prepcli.jobs.inputs.sets import split_of
+from prepcli.jobs.inputs.splits import split_of
 from prepcli.manifest.datasets import DataSet, Mix, data_in_directory
 from prepcli.manifest.fields import with_audio_filepath
 from prepcli.manifest.foreign import check_is_json_lines
@@ -114,9 +114,14 @@ def _of_folder(folder: AnyPath) -> Subject:
         if (subject := look(named)) is not None:
             subject.folder = subject.folder or named
             return subject
-    if found_containers := containers_at(str(named)):
-        return _of_containers(found_containers, named)
-    if named.name and _has_plan(named.with_name(named.name + WORK)):
+    is_of_run = bool(named.name) and _has_plan(named.with_name(named.name + WORK))
+    try:
+        if found_containers := containers_at(str(named)):
+            return _of_containers(found_containers, named)
+    except UsageError:
+        if not is_of_run:  # else its run may not be finished
+            raise
+    if is_of_run:
         return Subject("run", "the output of a run of prepcli, without data of a kind that inspect reads", out=named)
     raise UsageError(
         f"{folder} is a folder that holds nothing that inspect knows: no manifest, no tarred set (audio_0.tar, ...), "
@@ -194,12 +199,16 @@ def _parquet(parquet: ParquetSet, path: AnyPath) -> Subject:
     """Parquet files; rows of others, which need not state a duration, are read as those of any container."""
     subject = _export(parquet, path)
     try:
-        if not parquet.shards and all(
+        has_rows = not parquet.shards and all(
             audio_column(open_parquet(str(file)).schema_arrow, str(file)) for file in parquet.files()
-        ):
-            subject.data = _in_splits(containers_at(str(path), of_rows=True), path if path.is_dir() else path.parent)
+        )
     except UsageError:  # damaged, or without audio
-        pass
+        has_rows = False
+    if has_rows:
+        try:
+            subject.data = _in_splits(containers_at(str(path), of_rows=True), path if path.is_dir() else path.parent)
+        except UsageError as error:
+            subject.notes.append(f"its hours are not known, because the rows are not read: {error}")
     subject.export = parquet if subject.data is None else None
     return subject
 

@@ -265,6 +265,7 @@ def _folders(top: str) -> Iterator[tuple[str, list[str]]]:
 
 def _names_audio(path: str, asked: MakeSettings, is_top: bool, has_transcripts: bool) -> bool:
     """Whether a file with the name of metadata describes audio; one at the top does, if nothing else has the texts."""
+    check_file(path, "metadata")
     if path.endswith(".parquet"):
         from prepcli.formats.parquet_audio import open_parquet
 

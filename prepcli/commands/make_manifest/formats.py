@@ -30,6 +30,7 @@ from prepcli.formats.wenet import list_kind
 from prepcli.jobs.inputs.arrow import ARROW_SUFFIXES, is_arrow
 from prepcli.manifest.json_kinds import OTHER, RECORDS, ROWS, SUPERVISIONS, decoded, kind_of_object
 from prepcli.manifest.kinds import first_lines, is_fairseq, kind_of
+from prepcli.manifest.sources import check_file
 
 _WORK = ".prepcli"
 _YIELDED_AT_ONCE = 1024
@@ -166,12 +167,14 @@ def source_of(asked: MakeSettings, folder: Path) -> EntrySource:
     """The source, with its format recognized; `folder` is for temporary files.
 
     Raises:
-        UsageError: the source is missing, has no known format, or has another format than the user named.
+        UsageError: the source is missing, is a pipe, has no known format, or has another format than the user named.
     """
     path = asked.source
     is_pair = "," in path and asked.format in ("auto", "lhotse") and files_named(path) is not None
     if not os.path.exists(path) and not is_pair:
         raise UsageError(f"there is no file or folder {path}" + ("" if os.path.isabs(path) else f" in {Path.cwd()}"))
+    if not is_pair and not os.path.isdir(path):
+        check_file(path, "source")
     kind, how = ("lhotse", "it names two files") if is_pair else ("", "")
     if asked.format != "auto":
         kind, how = asked.format, "--format"

@@ -4,6 +4,7 @@ import hashlib
 import os
 import re
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,14 @@ from prepcli.engine.publishing.publish import UnitWriter
 from prepcli.engine.publishing.rejects import Origin
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.gate import RATE_FIELDS, ROUNDING, fit, rate_changes
+from prepcli.manifest.fields import AUDIO_FIELDS
+from prepcli.storage.addresses import is_address
 from prepcli.storage.unicode_forms import OTHER_FORM, other_forms
 
 _SAME_LENGTH = 1e-3
 """Maximum difference in seconds between the length of a file and the rounded length that lhotse has for it."""
+_TABLES = ("csv", "filelist", "jsonl")
+"""Formats whose further columns become fields, and name files as the column of audio does."""
 _ODD = re.compile(r"[^\w.-]")
 NAMED_FIELDS = ("text", "speaker", "lang")
 """The fields that every format may have. In a record they follow the fields of the audio, in this order."""
@@ -107,6 +112,19 @@ class Recordings:
         except RecordRejected:
             return entry.path
         return path if "\0" in path else self._names.name(path)
+
+    def with_names(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields of an entry; those of a table that name other audio name the same file from the manifest's folder.
+
+        Like the audio itself, it is named from the folder of the source.
+        """
+        changed = dict(fields)
+        if self._source.kind in _TABLES:
+            for name in AUDIO_FIELDS:
+                path = changed.get(name)
+                if isinstance(path, str) and path and "\0" not in path and not is_address(path):
+                    changed[name] = self._names.name(os.path.join(self._source.base, path))
+        return changed
 
     def _probe(self, entry: SourceEntry) -> tuple[AudioInfo, str]:
         value = self._value(entry)
@@ -205,7 +223,7 @@ class EntryRecords:
         """
         if self._adds_nothing and not entry.fields:
             return
-        fields = dict(entry.fields) if entry.fields else {}
+        fields = self._recordings.with_names(entry.fields) if entry.fields else {}
         for name, table in self._tables.items():
             value = table.find(entry.key)
             if value is None:

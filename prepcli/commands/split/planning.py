@@ -37,12 +37,13 @@ from prepcli.manifest.parts import Columns, Part
 from prepcli.manifest.record import Record
 from prepcli.manifest.scan import Range, lines_of
 from prepcli.planning.hashing import Hashes, in_sorted
+from prepcli.storage.containers import place_of
 from prepcli.storage.input_files import state_of
 from prepcli.storage.paths import AnyPath
 
 NONE = "none"
 _DEFAULT = "speaker"
-_KEYS = ("group", "stratum", "text", "segment", "audio")
+_KEYS = ("group", "stratum", "text", "name", "segment", "audio")
 LEFT_OUT = ("in no part", "its text is in a smaller part", "a duplicate of it is in a smaller part")
 
 
@@ -80,6 +81,13 @@ class KeyCollector:
         """
         columns = {name: np.frombuffer(b"".join(hashes), "<u8") for name, hashes in self._columns.items()}
         return self._present, columns
+
+
+def _places(path: str, folder: str, base_dirs: Sequence[str]) -> list[str]:
+    """The files that a path in an earlier split may name: one in its `folder`, else in those of the manifests."""
+    own, *others = (path_in(base, path) for base in (folder, *base_dirs))
+    place = place_of(own)
+    return [own] if os.path.exists(own if place is None else place.path) else list(dict.fromkeys([own, *others]))
 
 
 def _text(value: Any) -> str:
@@ -148,31 +156,29 @@ class SplitPlanning:
         held = HeldParts(scratch_folder(workspace), **dict.fromkeys(_KEYS, np.uint64), duration=np.float64)
         present: set[str] = set()
         is_asked = self._wanted.listed is not None or self._wanted.keep_parts is not None
-        audio = AudioKeys(selector.all_base_dirs) if is_asked else None
+        audio = AudioKeys(selector.all_base_dirs, looks_up=is_asked)
 
         def on_part(source: int, part: Part) -> None:
-            own: Hashes = np.empty(0, np.uint64)
-            if audio is not None:
-                part, _, own = audio.taken_from(source, part)
+            part, files, own = audio.taken_from(source, part)
             names, columns = part.collected
             present.update(names)
-            segment = hash_segments(part.keys["path"], part.offset, part.duration)
+            paths = part.keys["path"], files
+            name, segment = (hash_segments(hashes, part.offset, part.duration) for hashes in paths)
             rest = replace(part, collected=None, keys={})
-            held.add(source, rest, **columns, segment=segment, audio=own, duration=part.duration)
+            held.add(source, rest, **columns, name=name, segment=segment, audio=own, duration=part.duration)
 
         collector = partial(KeyCollector, of_groups, self._balance, self._wanted.is_disjoint)
-        columns = Columns(keys=(("path", normal_path),), collector=collector)
-        if audio is not None:
-            columns = audio.added_to(columns)
+        columns = audio.added_to(Columns(keys=(("path", normal_path),), collector=collector))
         index = selector.read(columns, workspace, self._num_workers, on_part)
         keys = Keys(**held.arrays())
         notes = self._check_fields(by, keys, present)
         kept = self._kept(selector.all_base_dirs, of_groups, keys)
         if (folder := self._wanted.keep_parts) is not None and (kept == NO_PART).all():
             notes.append(f"{option('--keep-parts', folder)}: none of its records is in the manifests")
-        groups, group_of = _grouped(keys, kept, by if keys.has_groups else "record")
-        if keys.has_groups and (moved := np.flatnonzero((kept != NO_PART) & (groups.kept[group_of] != kept))).size:
-            raise self._in_both(by, int(kept[moved[0]]), int(groups.kept[group_of[moved[0]]]))
+        group_name = by if keys.has_groups else "record"
+        groups, group_of = _grouped(keys, kept, group_name)
+        if (moved := np.flatnonzero((kept != NO_PART) & (groups.kept[group_of] != kept))).size:
+            raise self._in_both(group_name, int(kept[moved[0]]), int(groups.kept[group_of[moved[0]]]))
         part_of = draw(groups, self._parts, self._wanted.seed)[group_of]
         verdicts = np.where(part_of == NO_PART, len(self._parts), part_of).astype(np.uint8)
         if self._wanted.is_disjoint:
@@ -254,11 +260,10 @@ class SplitPlanning:
                 if (other := of_name[has_name & (of_name != NO_PART)]).size:
                     raise self._in_both(by, int(other[0]), number)
                 of_name[has_name] = number
-            # A relative path may start from the folder of the earlier split, or from that of the manifests.
             audio = [
                 Audio(path, record.offset, record.duration, channel_of(record.get("channel")))
                 for record in records
-                for path in dict.fromkeys(path_in(base, record.audio_filepath) for base in (folder, *base_dirs))
+                for path in _places(record.audio_filepath, folder, base_dirs)
             ]
             of_segment[in_sorted(np.sort(forms(audio).ravel()), keys.audio)] = number
         return np.where(of_name == NO_PART, of_segment, of_name)
@@ -328,7 +333,8 @@ class Keys:
         group: hash of the value of the field of `--by`; 0 for a record without this field.
         stratum: hash of the values to balance.
         text: hash of the text without case and punctuation; 0 for a record without text.
-        segment: hash of path, offset and duration.
+        name: hash of path, offset and duration, which is the same wherever the data lie.
+        segment: hash of the real file, offset and duration.
         audio: key of the audio (`prepcli.jobs.same_audio`); empty unless records are looked for.
         duration: seconds.
     """
@@ -336,6 +342,7 @@ class Keys:
     group: Hashes
     stratum: Hashes
     text: Hashes
+    name: Hashes
     segment: Hashes
     audio: Hashes
     duration: NDArray[np.float64]
@@ -350,10 +357,16 @@ def _grouped(keys: Keys, kept: NDArray[np.int64], name: str) -> tuple[Groups, ND
     """The groups of all records, and the number of the group of each record.
 
     A record without the field of `--by` is in a group with the records of the same segment: equal file, offset and
-    duration. `kept`: the part of each record in an earlier split, or `NO_PART`. `name`: what messages call a group.
+    duration. The name of the first of them decides in the draw, so that it does not depend on where the data lie.
+    `kept`: the part of each record in an earlier split, or `NO_PART`. `name`: what messages call a group.
     """
-    of_record = np.where(keys.group != 0, keys.group, keys.segment) if keys.has_groups else keys.segment
-    names, group_of = np.unique(of_record, return_inverse=True)
+    of_record, of_name = (
+        np.where(keys.group != 0, keys.group, other) if keys.has_groups else other
+        for other in (keys.segment, keys.name)
+    )
+    _, first, group_of = np.unique(of_record, return_index=True, return_inverse=True)
+    order = np.lexsort((first, of_name[first]))
+    names, group_of = of_name[first[order]], np.argsort(order)[group_of]
     count = len(names)
     seconds = np.bincount(group_of, keys.duration, count).astype(np.float64)
     strata = np.zeros(count, np.int64)

@@ -95,6 +95,20 @@ def run_of(job: AnyJob, workspace: Workspace, options: RunOptions) -> FolderRun:
     return (StoreRun if isinstance(workspace.out, StorePath) else FolderRun)(job, workspace, options)
 
 
+@contextlib.contextmanager
+def continuable(command: str, workspace: Workspace) -> Iterator[None]:
+    """Within the context, a stop signal ends the command; the error says how to continue it.
+
+    Raises:
+        IncompleteError: there was a signal, or the block has raised the error.
+    """
+    try:
+        with stop_on_signals():
+            yield
+    except IncompleteError as error:
+        raise with_continuation(error, command, workspace) from None
+
+
 def with_continuation(error: IncompleteError, command: str, workspace: Workspace) -> IncompleteError:
     """Add the command that continues the run to the message and the document of `error`, unless it has one already."""
     if error.continue_with is not None:

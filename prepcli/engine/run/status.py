@@ -263,7 +263,7 @@ def _rank_rows(workspace: Workspace, ranks: list[RankProgress], running: Collect
                 state="silent" if rank.state == "running" and number not in running else rank.state,
                 units_done=rank.units_done,
                 units_total=rank.units_total,
-                share_done=done / total if total else 1.0,
+                share_done=round(done / total, 6) if total else 1.0,
                 records_per_second=_rate(rank),
                 host=rank.host,
                 message=rank.message,

@@ -25,18 +25,23 @@ _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 @dataclass(frozen=True, slots=True)
 class FieldNames:
-    """The names of fields or columns that the user has given; None: the field is found by its usual names."""
+    """The names of fields or columns that the user has given; None: the field is found by its usual names.
+
+    `split`: the split of the members to read, of an archive whose folders are called after splits.
+    """
 
     audio: str | None = None
     text: str | None = None
     speaker: str | None = None
     id: str | None = None
     lang: str | None = None
+    split: str | None = None
 
     def __str__(self) -> str:
-        """The names as a part of a run's settings, as earlier versions wrote them, which did not know `lang`."""
-        lang = "" if self.lang is None else f", lang={self.lang!r}"
-        return f"FieldNames(audio={self.audio!r}, text={self.text!r}, speaker={self.speaker!r}, id={self.id!r}{lang})"
+        """The names as a part of a run's settings, as earlier versions wrote them, which knew the first four."""
+        later = {"lang": self.lang, "split": self.split}
+        more = "".join(f", {name}={value!r}" for name, value in later.items() if value is not None)
+        return f"FieldNames(audio={self.audio!r}, text={self.text!r}, speaker={self.speaker!r}, id={self.id!r}{more})"
 
     def rename(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """The fields of a record under their names in a NeMo manifest, as the gate lets them pass.

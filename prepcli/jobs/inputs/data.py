@@ -4,15 +4,14 @@ import shlex
 from collections.abc import Sequence
 
 from prepcli.errors import UsageError
-from prepcli.formats.folders import listing
 from prepcli.formats.wenet import list_kind
 from prepcli.interface.printing import printable_command
 from prepcli.interface.shared_options import SetInput
-from prepcli.jobs.inputs.arrow import is_arrow
 from prepcli.jobs.inputs.catalogue import EVERY
 from prepcli.jobs.inputs.named import MANIFEST_SUFFIXES, manifests_of
 from prepcli.jobs.inputs.revisions import with_commits
-from prepcli.jobs.inputs.sets import split_of
+from prepcli.jobs.inputs.sets import NoDataSetError
+from prepcli.jobs.inputs.splits import split_of
 from prepcli.manifest.datasets import DataSet, Mix
 from prepcli.manifest.input_cfg import Texts
 from prepcli.manifest.inputs import resolve_input
@@ -57,8 +56,8 @@ def containers_at(path: str, *, of_rows: bool = False) -> list[str]:
     the hub always is a container.
 
     Raises:
-        UsageError: the file cannot be read as a container, the folder holds Arrow files, or there is no such data set
-            on the hub.
+        UsageError: the file cannot be read as a container, the data set in the folder cannot be read or is several, or
+            there is no such data set on the hub.
     """
     path = with_commits(path)
     is_folder = is_dir(path)
@@ -72,7 +71,7 @@ def containers_at(path: str, *, of_rows: bool = False) -> list[str]:
         return [
             container for container in manifests_of(path, SetInput(split=EVERY)) if isinstance(container, Catalogue)
         ]
-    except UsageError:
-        if is_folder and not on_hub(path) and not is_arrow(listing(path_of(path)).files):
+    except NoDataSetError:
+        if is_folder and not on_hub(path):
             return []
         raise

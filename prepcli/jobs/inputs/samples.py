@@ -18,8 +18,9 @@ from prepcli.formats.archives import ZipMembers, checksum, linked, repeated, spa
 from prepcli.formats.audiofolder import is_metadata, metadata_of, metadata_rows
 from prepcli.formats.members import container
 from prepcli.formats.tar_walk import SPARSE
-from prepcli.jobs.inputs.catalogue import FieldNames, line, stated_duration, unusable
+from prepcli.jobs.inputs.catalogue import EVERY, FieldNames, line, stated_duration, unusable
 from prepcli.jobs.inputs.keys import FIELD_OF, TEXTS, Key, KeyRule, Keys, is_audio
+from prepcli.jobs.inputs.splits import canonical, folder_split
 from prepcli.storage.addresses import ByteRange
 from prepcli.storage.containers import ONE_PASS_SUFFIXES, name_in
 from prepcli.storage.member_names import NameEncoding, decoded
@@ -281,9 +282,32 @@ class _Table:
                 yield unusable(name_in(path, audio), RecordRejected(RejectReason.MISSING_AUDIO, detail), row)
 
 
+def _of_split(path: str, samples: Iterable[Sample], wanted: str | None, table: _Table) -> Iterator[Sample]:
+    """Yield the samples of one split, if folders in the archive are called after splits; those outside belong to each.
+
+    Raises:
+        UsageError: there are several splits to choose from, or none of the samples is of the split that is wanted.
+    """
+    there: set[str] = set()
+    accepted = None if wanted in (None, EVERY) else canonical(wanted)
+    for key, members in samples:
+        split = folder_split(members[0][1].name)
+        there |= {split} if split is not None else set()
+        if len(there) > 1 and wanted is None:
+            names = " and ".join(sorted(there))
+            raise UsageError(f"{path} has members of several splits, {names}: choose one with {option('--split')}")
+        if None in (split, accepted) or split == accepted:
+            yield key, members
+        else:
+            for _, member in members:
+                table.rows.pop(member.name, None)
+    if accepted is not None and there and accepted not in there:
+        raise UsageError(f"{path} has no split {wanted}; it has {', '.join(sorted(there))}")
+
+
 def _lines(path: str, samples: Iterable[Sample], columns: FieldNames, rule: KeyRule, table: _Table) -> Iterator[bytes]:
     """Yield a line for each file of audio in the samples, and for each row of the table about it."""
-    for key, members in samples:
+    for key, members in _of_split(path, samples, columns.split, table):
         audio = [(extension, member) for extension, member in members if is_audio(extension, columns.audio)]
         if len({extension for extension, _ in audio}) > 1:
             raise UsageError(rule.choice(path, [member.name for _, member in audio]))

@@ -1,8 +1,8 @@
 """Recognizes the kind of an input: is it a manifest, or a data set whose containers are read through catalogues?"""
 
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -27,6 +27,7 @@ from prepcli.jobs.inputs.lists import raw_list_lines
 from prepcli.jobs.inputs.rows import row_lines
 from prepcli.jobs.inputs.samples import sample_lines
 from prepcli.jobs.inputs.shar import shar_lines, target_of
+from prepcli.jobs.inputs.splits import SPLIT_FILE, canonical, config_of, split_in, split_of
 from prepcli.jobs.inputs.tarred import check_complete, tarred_lines
 from prepcli.manifest.sources import check_file
 from prepcli.storage.addresses import HUB, on_hub, parse_address
@@ -34,13 +35,10 @@ from prepcli.storage.containers import ONE_PASS_SUFFIXES, Catalogue
 from prepcli.storage.paths import AnyPath, StorePath, absolute, path_of
 
 _TARS = (".tar", *ONE_PASS_SUFFIXES)
-_SPLIT_FILE = re.compile(r"(.+?)-(\d{5})-of-(\d{5})(?:-[0-9a-f]+)?\.parquet$")
-_SPLITS = {
-    "train": ("train", "training"),
-    "validation": ("validation", "valid", "dev", "val"),
-    "test": ("test", "testing", "eval", "evaluation"),
-}
-_WORD = re.compile(r"[A-Za-z]+")
+
+
+class NoDataSetError(UsageError):
+    """A folder holds no data set in containers; other errors say why a data set that it holds cannot be read."""
 
 
 def given_columns(options: SetInput) -> FieldNames:
@@ -48,6 +46,12 @@ def given_columns(options: SetInput) -> FieldNames:
     return FieldNames(
         options.audio_column, options.text_column, options.speaker_column, options.id_column, options.lang_column
     )
+
+
+def _of_members(path: str, options: SetInput) -> FieldNames:
+    """The names of fields in an archive, and the split of its members if its own name names none."""
+    wanted = options.split if options.split == EVERY or split_in(_last_names(path)) is None else None
+    return replace(given_columns(options), split=wanted)
 
 
 def containers_of_file(path: str, options: SetInput) -> list[str]:
@@ -99,7 +103,8 @@ def containers_in(folder: str, options: SetInput) -> list[str]:
     """The containers of the data set in a folder.
 
     Raises:
-        UsageError: the folder holds no data set of the wanted form, or its files are not complete.
+        NoDataSetError: the folder holds no data set of the wanted form.
+        UsageError: its files are not complete, or are of several data sets.
     """
     wanted = options.input_format
     top = path_of(folder)
@@ -128,7 +133,7 @@ def containers_in(folder: str, options: SetInput) -> list[str]:
             f"give {converted}"
         )
     what = "a data set" if wanted is None else f"a data set of the form {option('--input-format', wanted)}"
-    raise UsageError(
+    raise NoDataSetError(
         f"{folder} is not {what}: it holds no tarred set, Lhotse Shar, WeNet shards, tars, Parquet files or zip "
         f"archives{advice_on_audio(top)}"
     )
@@ -158,7 +163,13 @@ def _of_shar(shar: SharSet, _: SetInput) -> list[str]:
 
 def _of_parquet(files: ParquetSet, options: SetInput) -> list[str]:
     _check_gaps(files)
-    paths = _one_split(sorted(files.record_files(), key=by_number), files.folder, options)
+    own = sorted(files.record_files(), key=by_number)
+    if not files.shards and (others := sorted(set(_below(files.folder, ".parquet")) - set(own), key=by_number)):
+        tell(
+            f"note: only the Parquet files in {files.folder} itself are read, and not "
+            f"{len(others):,} below it, such as {others[0]}"
+        )
+    paths = _one_split(own, files.folder, options)
     return [_parquet(path, options) for path in paths]
 
 
@@ -247,7 +258,7 @@ def _zip(path: str, options: SetInput) -> Catalogue:
 
 
 def _archive(path: str, keys: Keys | None, options: SetInput, how: str, kind: str) -> Catalogue:
-    columns, encoding = given_columns(options), options.name_encoding
+    columns, encoding = _of_members(path, options), options.name_encoding
     read = partial(sample_lines, keys=keys, columns=columns, encoding=encoding)
     return Catalogue(path, read, (), f"{how} {columns}{f' {encoding}' if encoding else ''}", kind)
 
@@ -303,7 +314,7 @@ def _of_split(names: Sequence[str], folder: AnyPath, options: SetInput) -> list[
             choose = f"choose one with {option('--split')}, or name its files"
             raise UsageError(f"{folder} has several splits, {', '.join(there)}: {choose}")
         return list(names)
-    chosen = [name for name in names if splits[name] in (options.split, _canonical(options.split))]
+    chosen = [name for name in names if splits[name] in (options.split, canonical(options.split))]
     if not chosen:
         raise UsageError(f"{folder} has no split {options.split}; it has {', '.join(there)}")
     return chosen
@@ -314,10 +325,16 @@ def _check_split(path: str, options: SetInput) -> None:
 
     The names of the file and of its folder decide.
     """
-    name = "/".join(path.rsplit("/", 2)[-2:])
-    if options.split not in (None, EVERY) and split_of(name) not in (options.split, _canonical(options.split)):
+    own = split_in(_last_names(path))
+    if own is None and not path.lower().endswith(".parquet"):
+        return  # its members may be of several
+    if options.split not in (None, EVERY) and (own or "train") not in (options.split, canonical(options.split)):
         wanted = option("--split", options.split)
-        raise UsageError(f"{path} is of the split {split_of(name)} by its name: give its folder for {wanted}")
+        raise UsageError(f"{path} is of the split {own or 'train'} by its name: give its folder for {wanted}")
+
+
+def _last_names(path: str) -> str:
+    return "/".join(path.rsplit("/", 2)[-2:])
 
 
 def _one_split(paths: Sequence[str], folder: AnyPath, options: SetInput) -> list[str]:
@@ -332,45 +349,18 @@ def _one_split(paths: Sequence[str], folder: AnyPath, options: SetInput) -> list
     chosen = [below[name] for name in names]
     if on_hub(str(folder)) and any("/partial-" in path for path in chosen):
         tell(f"note: {folder} holds only the first part of the data set: the hub has not made Parquet of all of it")
-    configs = sorted(set(map(_config_of, names)))
+    configs = sorted(set(map(config_of, names)))
     if len(configs) > 1:
         raise UsageError(f"{folder} has several data sets, {', '.join(configs[:4])}: give the folder of one of them")
     _check_numbers(chosen)
     return chosen
 
 
-def split_of(name: str) -> str:
-    """The split that a file belongs to, by the rules of Hugging Face datasets (data_files.py); `train` by default."""
-    if match := re.search(r"(?:^|/)split=([^/]+)/", name):
-        return match[1]
-    if match := _SPLIT_FILE.match(name.rpartition("/")[2]):
-        return match[1]
-    for part in (*name.split("/")[:-1], name.rpartition("/")[2].rpartition(".")[0]):
-        for word in _WORD.findall(part.lower()):
-            if (split := _canonical(word)) in _SPLITS:
-                return split
-    return "train"
-
-
-def _canonical(word: str) -> str:
-    return next((split for split, words in _SPLITS.items() if word.lower() in words), word)
-
-
-def _config_of(name: str) -> str:
-    """The configuration that a file belongs to: the path of its folder, from the folder of the data set.
-
-    Folders that name a split, `data`, and a key such as `lang=deu_Latn` are left out. Empty if no folder is left.
-    """
-    parts = name.split("/")[:-1]
-    plain = [part for part in parts if "=" not in part and part != "data" and _canonical(part) not in _SPLITS]
-    return "/".join(part for part in plain if not any(_canonical(word) in _SPLITS for word in _WORD.findall(part)))
-
-
 def _check_numbers(paths: Sequence[str]) -> None:
     """Raise `UsageError` if a numbered file is missing: `a-00000-of-00018.parquet` is one of 18 numbered files."""
     counts: dict[tuple[str, int], set[int]] = {}
     for path in paths:
-        if match := _SPLIT_FILE.match(path):
+        if match := SPLIT_FILE.match(path):
             counts.setdefault((match[1], int(match[3])), set()).add(int(match[2]))
     for (stem, count), numbers in counts.items():
         if missing := sorted(set(range(count)) - numbers):

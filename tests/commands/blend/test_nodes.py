@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from tests.commands.blend.test_reading import blend, entries, shares
+from tests.conftest import SHORT_CORPUS, make_set
 
 Entries = list[dict[str, Any]]
 
@@ -136,3 +137,10 @@ def test_one_set_under_two_names_is_a_note(sets: Path, tmp_path: Path) -> None:
     done = blend(*data, "mix.yaml", "--json", cwd=tmp_path)
     found = [note for note in done.json["notes"] if "same set" in note]
     assert found == ["a and x/b are the same set, whose records are seen for each of these names"]
+
+
+def test_one_shar_under_two_names_is_a_note(tmp_path: Path) -> None:
+    make_set("manifest-to-shar", SHORT_CORPUS / "manifest.json", tmp_path / "shar")
+    (tmp_path / "link").symlink_to("shar")
+    done = blend(f"a={tmp_path}/shar", f"b={tmp_path}/link", "mix.yaml", "--json", cwd=tmp_path)
+    assert "a and b are the same set, whose records are seen for each of these names" in done.json["notes"]

@@ -165,3 +165,5 @@ def test_wrong_use(published: Files, tmp_path: Path) -> None:
     assert f"{tmp_path}/manifest_22khz.json does not exist: --metadata holds the published" in done.error_line
     words = ("--metadata", write_files(published, tmp_path / "copy"), "--sampling-rate", "44khz")
     assert prepcli("download", "hifitts2", "--data-root", tmp_path / "data", *words).code == 2
+    done = download(tmp_path / "data", *words[:2], "--base-url", "ftp://server", code=2)
+    assert "--base-url ftp://server is not an address" in done.error_line

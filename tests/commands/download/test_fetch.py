@@ -2,13 +2,14 @@
 
 import hashlib
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from prepcli.commands.download.data_set import Archive
 from prepcli.commands.download.fetch import fetch, read_checksums
-from prepcli.commands.download.prepare import FetchOptions, note_scarce_space
+from prepcli.commands.download.prepare import note_scarce_space
 from prepcli.errors import IncompleteError, UsageError
 from prepcli.storage import transfer
 from prepcli.storage.transfer import FetchError, PartialFile
@@ -251,17 +252,21 @@ def test_too_little_space_is_said_before_fetching(
     (data / "archives").mkdir(parents=True)
     (data / "archives/train-clean-5.tar.gz.part").write_bytes(bytes(32_954_390))
     given = tmp_path / "dev-clean-2.tar.gz", tmp_path / "train-clean-5.tar.gz"
-    for needed, options in (
-        (sum(sizes) + 300_000_000, FetchOptions(data_root=data)),
-        (2 * sum(sizes) - 32_954_390, FetchOptions(data_root=data, keep_archives=True)),
-        (sum(sizes) + sizes[0], FetchOptions(data_root=data, archive=given[1:])),
-        (sum(sizes), FetchOptions(data_root=data, archive=given)),
+    for needed, keep_archives, files in (
+        (sum(sizes) + 300_000_000, False, (None, None)),
+        (2 * sum(sizes) - 32_954_390, True, (None, None)),
+        (sum(sizes) + sizes[0], False, (None, given[1])),
+        (sum(sizes), False, given),
     ):
+        waiting = [
+            replace(one, archive=one.archive and replace(one.archive, given=file))
+            for one, file in zip(sets, files, strict=True)
+        ]
         monkeypatch.setattr(shutil, "disk_usage", lambda path, free=needed: usage._replace(free=free))
-        note_scarce_space(sets, options)
+        note_scarce_space(waiting, data, keep_archives)
         assert capsys.readouterr().err == ""
         monkeypatch.setattr(shutil, "disk_usage", lambda path, free=needed - 1: usage._replace(free=free))
-        note_scarce_space(sets, options)
+        note_scarce_space(waiting, data, keep_archives)
         said = capsys.readouterr().err
         assert said.startswith(f"prepcli: fetching and unpacking this takes at least {needed / 1e6:.1f} MB, {data} has")
         assert said.endswith("free; make room, or choose another --data-root\n")

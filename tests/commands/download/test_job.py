@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from prepcli.commands.download.data_set import Archive, CorpusPart
-from prepcli.commands.download.prepare import FetchOptions, plan_fetching
+from prepcli.commands.download.data_set import Archive
+from prepcli.commands.download.prepare import plan_fetching
 from prepcli.commands.download.report import DownloadReport
 from prepcli.engine.run.report import Report
 from prepcli.errors import UsageError
@@ -52,8 +52,7 @@ def test_too_many_rejects_do_not_keep_the_next_data_set_from_being_prepared(tmp_
 
 
 def test_a_dry_run_asks_for_an_archive_that_nobody_publishes(tmp_path: Path) -> None:
-    part = CorpusPart("toy", "toy", Archive("toy.tar.gz", ()), ("toy",), ("toy.json",), lambda _: iter(()), ())
     with pytest.raises(UsageError, match="nobody publishes toy"):
-        plan_fetching(part, FetchOptions(data_root=tmp_path))
-    planned = plan_fetching(part, FetchOptions(data_root=tmp_path, archive=(tmp_path / "mine.tar.gz",)))
+        plan_fetching(Archive("toy.tar.gz", ()), tmp_path)
+    planned = plan_fetching(Archive("toy.tar.gz", (), given=tmp_path / "mine.tar.gz"), tmp_path)
     assert planned["from"] == str(tmp_path / "mine.tar.gz")

@@ -42,7 +42,7 @@ def test_rows_are_counted_by_columns(tmp_path: Path) -> None:
         *("", "", "the row has 1 column, not 2", "the row has 3 columns, not 2", "")
     ]
     named = list(rows_of(tmp_path, "t.tsv", "\t", ("x", "y")))
-    assert (named[0].where, named[0]["x"], named[0].get("z")) == ("t.tsv:1", "a", "")
+    assert (named[0].where, named[0]["x"], named[0]["z"]) == ("t.tsv:1", "a", "")
     with pytest.raises(UsageError, match=r"t\.tsv:1: there is no column c; this is not a table of this corpus"):
         list(rows_of(tmp_path, "t.tsv", "\t", needed=("a", "c")))
 

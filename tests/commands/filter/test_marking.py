@@ -11,6 +11,7 @@ import pytest
 
 from prepcli.commands.filter.marking import only_one
 from prepcli.formats.indexes import index_problem
+from prepcli.formats.tarred import MARKS_FILE
 from tests.conftest import SHORT_CORPUS, make_set, read_lines, tree, write_lines
 from tests.support.old_records import record_as_0_3
 from tests.support.running import prepcli
@@ -228,6 +229,33 @@ def test_a_killed_call_is_continued_or_replaced_by_another(tmp_path: Path) -> No
     assert_as_published(one)
 
 
+@pytest.mark.slow
+def test_a_killed_call_that_removes_marks_is_continued_or_replaced_by_another(tmp_path: Path) -> None:
+    """As long as a record has a mark, OUT.prepcli says that there are marks."""
+    (tmp_path / "first").mkdir()
+    first = set_of(tmp_path / "first")
+    expected: dict[tuple[str, ...], dict[str, str]] = {(): tree(first)}
+    mark(first, *LONG)
+    expected[LONG] = tree(first)
+    nth = 1
+    while True:
+        folder = tmp_path / str(nth)
+        shutil.copytree(tmp_path / "first", folder)
+        one = folder / "set"
+        if not killed_before(nth, one):
+            break
+        is_noted = (folder / "set.prepcli" / MARKS_FILE).is_file()
+        assert is_noted or not any(map(marks, manifests(one)))
+        for options in (LONG, ()) if nth % 2 else ((), LONG):
+            mark(one, *options)
+            assert tree(one) == expected[options]
+            assert (folder / "set.prepcli" / MARKS_FILE).is_file() == bool(options)
+            assert prepcli("verify", one, "--quick").code == 0
+            assert not [*one.rglob("*~*")]
+        nth += 1
+    assert nth > 12
+
+
 def test_two_calls_do_not_mark_a_set_at_once(tmp_path: Path) -> None:
     one = set_of(tmp_path)
     before = tree(one)
@@ -284,6 +312,21 @@ def test_a_whole_manifest_with_other_lines_is_refused(tmp_path: Path) -> None:
     found = mark(other, *LONG, code=2)
     assert "tarred_audio_manifest.json has other lines than the manifests of its shards" in str(found["error"])
     assert tree(other) == before
+
+
+@pytest.mark.parametrize("options", [(), ("--no-shard-manifests",)])
+def test_a_manifest_of_an_earlier_version_with_other_lines_is_refused(tmp_path: Path, options: tuple[str, ...]) -> None:
+    one = set_of(tmp_path, *options)
+    more = prepcli("manifest-to-tarred", SHORT_CORPUS / "manifest.json", "--concat-to", one, "--allow-duplicates")
+    assert more.code == 0, more.err
+    assert mark(one, *LONG)["status"] == "done"
+    assert mark(one)["status"] == "done"
+    earlier = one / "tarred_audio_manifest.json"
+    earlier.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in read_lines(earlier)))
+    before = tree(one)
+    error = str(mark(one, *LONG, code=2)["error"])
+    assert f"{earlier} has other lines than the manifests of its shards" in error
+    assert tree(one) == before
 
 
 def test_a_set_that_is_made_anew_says_that_its_marks_are_gone(tmp_path: Path) -> None:

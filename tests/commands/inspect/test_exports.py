@@ -93,6 +93,24 @@ def test_rows_of_others_are_measured_and_splits_are_told_apart(tmp_path: Path) -
     assert (refused.code, "--record takes manifests, cuts" in refused.error_line) == (2, True)
 
 
+def test_rows_that_are_not_read_say_why(tmp_path: Path) -> None:
+    (tmp_path / "source").mkdir()
+    folder = SOURCES["parquet of datasets"](write_short_corpus(tmp_path / "corpus", 4), tmp_path / "source")
+    train = folder / "data/train-00000-of-00001.parquet"
+    first = train.rename(train.with_name("train-00000-of-00002.parquet"))
+    found = look(folder / "data")
+    assert (found.records, found.hours) == (4, 0)
+    missing = "train-00001-of-00002.parquet is missing; download it too"
+    assert [note for note in found.notes if note.startswith("its hours are not known") and missing in note]
+    for place in "de", "fr":
+        (tmp_path / "both" / place).mkdir(parents=True)
+        shutil.copy(first, tmp_path / "both" / place / "train.parquet")
+    for command in ("inspect", "verify", "estimate-bins"):
+        assert missing in prepcli(command, folder).error_line
+        done = prepcli(command, tmp_path / "both")
+        assert (done.code, "has several data sets, de, fr" in done.error_line) == (2, True), done.err
+
+
 def test_a_table_without_audio_has_no_hours(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": ["a", "b"]}), tmp_path / "t.parquet")
     done = prepcli("inspect", tmp_path / "t.parquet")

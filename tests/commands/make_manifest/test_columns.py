@@ -249,6 +249,22 @@ class TestObjects:
         assert texts(audio / "m.json") == [("a/x.wav", "a", None, None)]
 
 
+def test_other_columns_that_name_audio_name_the_same_file(audio: Path) -> None:
+    """The reference of a voice, from which Qwen3-TTS would take another one, or none."""
+    row = {"audio": "a/x.wav", "text": "one", "ref_audio": "b/x.wav", "context_audio_filepath": str(audio / "b/y.flac")}
+    write_lines_of(audio / "t.csv", ",".join(row), ",".join(row.values()))
+    write_lines_of(audio / "t.jsonl", json.dumps(row), json.dumps(row | {"ref_audio": None}))
+    for name in ("t.csv", "t.jsonl"):
+        out = audio.parent / "other" / f"{name}.json"
+        make(audio / name, out)
+        first, *others = read_lines(out)
+        assert (first["audio_filepath"], first["ref_audio"]) == ("../audio/a/x.wav", "../audio/b/x.wav")
+        assert (out.parent / first["context_audio_filepath"]).samefile(audio / "b/y.flac")
+        assert not any("ref_audio" in one for one in others)
+        make(audio / name, out.with_name(f"absolute_{name}.json"), "--absolute-paths")
+        assert read_lines(out.with_name(f"absolute_{name}.json"))[0]["ref_audio"] == str(audio / "b/x.wav")
+
+
 class TestAudiofolders:
     def test_splits_at_any_depth(self, audio: Path) -> None:
         write_audio(audio / "data/en/test/deep/z.wav", 0.25)

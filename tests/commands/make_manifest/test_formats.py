@@ -93,6 +93,13 @@ class TestFolders:
         (audio / "loop").symlink_to("loop")
         assert "loop: Too many levels of symbolic links" in make(audio, audio / "n.json", code=2).error_line
 
+    @pytest.mark.parametrize("name", ["p.json", "p.jsonl.gz", "p.csv", "p", "p.tar", "wav.scp"])
+    def test_a_pipe_is_not_waited_for(self, name: str, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / name)
+        assert (
+            "source is a pipe or a device, not a file" in make(tmp_path / name, tmp_path / "m.json", code=2).error_line
+        )
+
     def test_paths_hold_through_a_linked_output_folder(self, audio: Path, tmp_path: Path) -> None:
         (tmp_path / "deep/down").mkdir(parents=True)
         (tmp_path / "link").symlink_to(tmp_path / "deep/down")

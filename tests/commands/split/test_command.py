@@ -306,3 +306,69 @@ def test_fields_that_no_record_has_are_refused(manifest: Path, tmp_path: Path) -
         assert done.code == 2
         assert (f"(did you mean {near}?)" in done.err) == bool(near)
         assert "no record has" in done.err
+
+
+def two_corpora(folder: Path) -> list[Path]:
+    """Manifests of two corpora whose files have the same relative names, in their folders; the audio is there."""
+    lines: Lines = [{"audio_filepath": f"{n}.wav", "duration": 1.0 + n / 8} for n in range(20)]
+    manifests = []
+    for name in ("a", "b"):
+        (folder / name).mkdir()
+        for line in lines:
+            (folder / name / line["audio_filepath"]).touch()
+        manifests.append(write_lines(folder / name / "m.json", [line | {"corpus": name} for line in lines]))
+    return manifests
+
+
+def files(records: Lines, name: str) -> set[str]:
+    return {Path(one["audio_filepath"]).name for one in records if one["corpus"] == name}
+
+
+def test_equal_names_of_two_corpora_are_two_files(tmp_path: Path) -> None:
+    """A record of one corpus in test, and that of the same name of the other in train: both stay where they are."""
+    both = ",".join(map(str, two_corpora(tmp_path)))
+    options = ("--part", "test=0.5", "--part", "train=0.5")
+    test, train = parts(prepcli("split", both, tmp_path / "one", *options), tmp_path / "one", "test", "train")
+    assert files(test, "a") != files(test, "b")
+    moved = [one for one in test if one["corpus"] == "a"], [one for one in test if one["corpus"] == "b"]
+    write_lines(tmp_path / "one/test.json", [*moved[0], *(one for one in train if one["corpus"] == "b")])
+    write_lines(tmp_path / "one/train.json", [*moved[1], *(one for one in train if one["corpus"] == "a")])
+    again = prepcli("split", both, tmp_path / "two", *options, "--keep-parts", tmp_path / "one")
+    for name, records in zip(("test", "train"), parts(again, tmp_path / "two", "test", "train"), strict=True):
+        kept = read_lines(tmp_path / "one" / f"{name}.json")
+        assert names(records, "audio_filepath") == names(kept, "audio_filepath")
+
+
+def test_a_split_that_came_with_a_corpus_says_nothing_about_files_of_the_same_names(tmp_path: Path) -> None:
+    first, second = two_corpora(tmp_path)
+    lines = read_lines(first)
+    write_lines(first.with_name("test.json"), lines[:6])
+    write_lines(first.with_name("train.json"), lines[6:])
+    options = ("--part", "test=rest", "--part", "train=0.4", "--keep-parts", first.parent)
+    done = prepcli("split", f"{first},{second}", tmp_path / "out", *options)
+    test, _ = parts(done, tmp_path / "out", "test", "train")
+    assert files(test, "a") == {f"{n}.wav" for n in range(6)}
+    assert len(files(test, "b")) > 6
+
+
+def test_the_same_file_by_a_link_stays_in_one_part(tmp_path: Path) -> None:
+    first, _ = two_corpora(tmp_path)
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    lines = read_lines(first)
+    twice = [one | {"audio_filepath": f"{name}/{one['audio_filepath']}"} for one in lines for name in ("a", "link")]
+    options = ("--part", "test=0.5", "--part", "train=0.5")
+    done = prepcli("split", write_lines(tmp_path / "m.json", twice), tmp_path / "out", *options)
+    test, train = parts(done, tmp_path / "out", "test", "train")
+    assert not files(test, "a") & files(train, "a")
+
+
+def test_two_channels_in_two_kept_parts_are_refused(tmp_path: Path) -> None:
+    """The split that is kept was made by speaker; this one would move a test record to train."""
+    calls: Lines = [{"audio_filepath": f"{n}.wav", "duration": 9.0, "channel": c} for n in range(20) for c in (0, 1)]
+    manifest = write_lines(tmp_path / "m.json", calls)
+    (tmp_path / "one").mkdir()
+    write_lines(tmp_path / "one/test.json", calls[:6:2])
+    write_lines(tmp_path / "one/train.json", calls[1:6:2])
+    options = ("--part", "test=0.5", "--part", "train=0.5", "--keep-parts", tmp_path / "one")
+    done = prepcli("split", manifest, tmp_path / "two", *options)
+    assert (done.code, "a record is in test.json and in train.json" in done.error_line) == (2, True), done.err

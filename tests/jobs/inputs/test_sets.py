@@ -13,7 +13,7 @@ import pytest
 from prepcli.interface.shared_options import SetInput
 from prepcli.jobs.inputs.catalogue import stated_duration
 from prepcli.jobs.inputs.named import manifests_of
-from prepcli.jobs.inputs.sets import split_of
+from prepcli.jobs.inputs.splits import split_of
 from prepcli.storage.containers import Catalogue
 from prepcli.storage.input_files import state_of
 from tests.conftest import MINI_CORPUS, SHORT_CORPUS, make_set, read_lines, tree
@@ -336,3 +336,16 @@ def test_splits_of_archives_are_never_mixed(suffix: str, tmp_path: Path) -> None
     assert prepcli("manifest-to-wenet", file, tmp_path / "wenet", "--split", "dev").code == 0
     refused = prepcli("manifest-to-wenet", file, tmp_path / "wenet2", "--split", "train")
     assert (refused.code, "is of the split validation by its name" in refused.error_line) == (2, True)
+
+
+def test_parquet_files_that_are_not_read_are_named(tmp_path: Path) -> None:
+    """A folder with files of its own and folders below: Hugging Face would read all of them."""
+    (tmp_path / "source").mkdir()
+    folder = SOURCES["parquet of datasets"](write_short_corpus(tmp_path / "corpus", 4), tmp_path / "source")
+    first = next(folder.rglob("*.parquet"))
+    (tmp_path / "both/more").mkdir(parents=True)
+    shutil.copy(first, tmp_path / "both/a.parquet")
+    assert "are read" not in prepcli("manifest-to-wenet", tmp_path / "both", tmp_path / "one").err
+    shutil.copy(first, tmp_path / "both/more/b.parquet")
+    done = prepcli("manifest-to-wenet", tmp_path / "both", tmp_path / "two")
+    assert f"{tmp_path}/both itself are read, and not 1 below it, such as {tmp_path}/both/more/b.parquet" in done.err

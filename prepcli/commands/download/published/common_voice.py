@@ -84,13 +84,13 @@ def _read(root: Path, tree: str, language: str, names: list[str]) -> Iterator[Ut
     seconds = _durations(root, f"{tree}/clip_durations.tsv")
     for name in names:
         for row in rows_of(root, f"{tree}/{name}.tsv", "\t", needed=("client_id", "path", "sentence"), is_csv=True):
-            clip, code = _clip(row), row.get("locale") or language
+            clip, code = _clip(row), row["locale"] or language
             speaker = speaker_name(code.partition("-")[0], "CommonVoice", row["client_id"])
             fields: dict[str, Any] = {"text": row["sentence"], "speaker": speaker, "lang": code}
-            about = {name: row.get(name) for name in _ABOUT}
-            about["accents"] = about["accents"] or row.get("accent")  # as in early releases
+            about = {name: row[name] for name in _ABOUT}
+            about["accents"] = about["accents"] or row["accent"]  # as in early releases
             fields |= {field: value for field, value in about.items() if value}
-            fields |= {field: int(row[field]) for field in _VOTES if row.get(field).isdecimal()}
+            fields |= {field: int(row[field]) for field in _VOTES if row[field].isdecimal()}
             utterance = row.utterance(f"{tree}/{name}.json", f"{tree}/clips/{clip}", fields)
             utterance.duration = seconds(clip)
             yield utterance
@@ -118,7 +118,7 @@ def _durations(root: Path, table: str) -> Callable[[str], float | None]:
     import numpy as np  # not at the top: this module is imported for every corpus
 
     rows = (row for row in rows_of(root, table, "\t") if not row.problem)
-    pairs = ((hash(row.get("clip")), _number(row.get("duration[ms]"))) for row in rows)
+    pairs = ((hash(row["clip"]), _number(row["duration[ms]"])) for row in rows)
     known = np.fromiter(pairs, np.dtype([("clip", np.int64), ("ms", np.float32)]))  # 12 bytes per clip
     known.sort(order="clip")
     clips = known["clip"].copy()

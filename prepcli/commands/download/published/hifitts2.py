@@ -1,22 +1,16 @@
 """HiFiTTS-2: 36,700 hours of English audio books; manifests on the Hugging Face Hub, recordings at LibriVox."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from typing_extensions import Unpack
 
 from prepcli.commands.download.arguments import DataRoot
-from prepcli.commands.download.data_set import Archive
 from prepcli.engine.run.options import JobArguments
 from prepcli.interface.command import command
 from prepcli.interface.options import Option, PathText
 
 if TYPE_CHECKING:
     from prepcli.commands.download.report import DownloadReport
-
-_SETS = ("train", "dev_seen", "dev_unseen", "test_seen", "test_unseen")
-_RATES = {"22khz": 22050, "44khz": 44100}
-_HUB = "https://huggingface.co/datasets/nvidia/hifitts-2/resolve/main"
 
 
 @command("download hifitts2")
@@ -79,29 +73,6 @@ def download_hifitts2(
         >>> report.outputs["train"]
         '/.../data/hifitts2_22khz/train.json'
     """
-    from prepcli.commands.download.chapters import Edition, cut_chapters, fetch_lists
-    from prepcli.commands.download.report import DownloadReport
-    from prepcli.engine.run.function import Output
-    from prepcli.engine.run.report import Report
-    from prepcli.engine.state.work_folder import refuse_state
-    from prepcli.interface.calls import current_call
+    from prepcli.commands.download.chapters import cut_corpus
 
-    name = f"hifitts2_{sampling_rate}"
-    output = Output(data_root, *(f"{name}/{one}.json" for one in _SETS), inside=f"sets/{name}")
-    refuse_state(output.path)
-    names = f"manifest_{sampling_rate}.json", f"chapters_{sampling_rate}.json"
-    lists = [Archive(one, (f"{_HUB}/{one}",)).at(base_url, {}) for one in names]
-    folder = Path(metadata) if metadata is not None else fetch_lists(lists, name, output)
-    if fetch_only:
-        return DownloadReport({name: Report(current_call().command, "fetched", str(folder))})
-    edition = Edition(
-        name=name,
-        corpus="HiFiTTS2",
-        sets=_SETS,
-        rate=_RATES[sampling_rate],
-        manifest=str(folder / names[0]),
-        list=str(folder / names[1]),
-        copies=None if chapters is None else Path(chapters),
-        base_url=base_url,
-    )
-    return DownloadReport({name: cut_chapters(edition, output)})
+    return cut_corpus()

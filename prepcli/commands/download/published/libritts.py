@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,23 +14,8 @@ from prepcli.commands.download.data_set import CorpusPart, Utterance, choose, li
 from prepcli.commands.download.tables import genders_of, rows_of
 from prepcli.interface.options import Option
 
-
-@dataclass(frozen=True)
-class _Edition:
-    """LibriTTS or LibriTTS-R.
-
-    Attributes:
-        name: the name of the corpus, also in the values of the field `speaker`.
-        tree: the folder in the archive.
-        resource: the number of the corpus on OpenSLR.
-    """
-
-    name: str
-    tree: str
-    resource: int
-
-
-_LIBRITTS, _LIBRITTS_R = _Edition("LibriTTS", "LibriTTS", 60), _Edition("LibriTTS-R", "LibriTTS_R", 141)
+_RESOURCES = {"LibriTTS": 60, "LibriTTS-R": 141}
+"""The number of each edition on OpenSLR, by its name, which is also in the values of the field `speaker`."""
 # Bytes and SHA-256: tensorflow/datasets, tensorflow_datasets/datasets/libritts/checksums.tsv, and pytorch/audio,
 # torchaudio/datasets/libritts.py. They are not published for LibriTTS-R.
 _PUBLISHED = {
@@ -74,7 +59,7 @@ def download_libritts(
         >>> report.outputs["dev_clean"]
         '/.../data/LibriTTS/dev_clean.json'
     """
-    return _data_sets(data_sets, _LIBRITTS)
+    return _data_sets(data_sets, "LibriTTS")
 
 
 @corpus("libritts-r")
@@ -99,27 +84,27 @@ def download_libritts_r(
         >>> report.outputs["dev_clean"]
         '/.../data/LibriTTS_R/dev_clean.json'
     """
-    return _data_sets(data_sets, _LIBRITTS_R)
+    return _data_sets(data_sets, "LibriTTS-R")
 
 
-def _data_sets(names: str, edition: _Edition) -> list[CorpusPart]:
+def _data_sets(names: str, edition: str) -> list[CorpusPart]:
     known = [*_PUBLISHED]
-    return [_data_set(name, edition) for name in choose(edition.name, names, known, {"ALL": known})]
+    return [_data_set(name, edition) for name in choose(edition, names, known, {"ALL": known})]
 
 
-def _data_set(name: str, edition: _Edition) -> CorpusPart:
-    folder = name.replace("_", "-")
-    tree = f"{edition.tree}/{folder}"
-    if edition is _LIBRITTS_R:
-        archive = of_openslr(edition.resource, f"{name}.tar.gz")
+def _data_set(name: str, edition: str) -> CorpusPart:
+    folder, top = name.replace("_", "-"), edition.replace("-", "_")
+    tree = f"{top}/{folder}"
+    if edition == "LibriTTS-R":
+        archive = of_openslr(_RESOURCES[edition], f"{name}.tar.gz")
     else:
         num_bytes, sha256 = _PUBLISHED[name]
-        archive = of_openslr(edition.resource, f"{folder}.tar.gz", num_bytes, f"sha256:{sha256}")
-    manifest = f"{edition.tree}/{name}.json"  # paths from this folder fit the presets of --group-by
+        archive = of_openslr(_RESOURCES[edition], f"{folder}.tar.gz", num_bytes, f"sha256:{sha256}")
+    manifest = f"{top}/{name}.json"  # paths from this folder fit the presets of --group-by
     return CorpusPart(
-        corpus=edition.name.lower(),
+        corpus=edition.lower(),
         name=name,
-        archive=replace(archive, folder=edition.tree),  # LibriSpeech's archives have the same names
+        archive=replace(archive, folder=top),  # LibriSpeech's archives have the same names
         trees=(tree,),
         manifests=(manifest,),
         read=partial(_read, edition=edition, tree=tree, manifest=manifest),
@@ -128,13 +113,13 @@ def _data_set(name: str, edition: _Edition) -> CorpusPart:
     )
 
 
-def _read(root: Path, edition: _Edition, tree: str, manifest: str) -> Iterator[Utterance]:
+def _read(root: Path, edition: str, tree: str, manifest: str) -> Iterator[Utterance]:
     """Yield the utterances chapter by chapter.
 
     A transcript such as `84/121123/84_121123.trans.tsv` has lines `84_121123_000007_000001	text	normalized`. The
     files `._*` in LibriTTS-R, which a Macintosh made, are skipped.
     """
-    speakers = f"{edition.tree}/SPEAKERS.txt"
+    speakers = f"{tree.partition('/')[0]}/SPEAKERS.txt"
     genders = genders_of(root, speakers) if (root / speakers).exists() else {}
     for transcript in sorted((root / tree).glob("*/*/[!.]*.trans.tsv")):
         speaker, chapter = transcript.parts[-3:-1]
@@ -143,7 +128,7 @@ def _read(root: Path, edition: _Edition, tree: str, manifest: str) -> Iterator[U
         for row in rows_of(root, f"{folder}/{transcript.name}", "\t", ("id", "text", "normalized_text")):
             id = row["id"]
             fields: dict[str, Any] = {"text": row["text"], "normalized_text": row["normalized_text"]}
-            fields["speaker"] = speaker_name("en", edition.name, speaker)
+            fields["speaker"] = speaker_name("en", edition, speaker)
             fields |= {"gender": genders[speaker]} if speaker in genders else {}
             fields |= {"snr": snr[id]} if id in snr else {}
             yield row.utterance(manifest, f"{folder}/{id}.wav", fields)
