@@ -21,17 +21,17 @@ else:  # a type checker that saw `__getattr__` would accept every name
         from prepcli.interface.commands import PUBLIC_NAMES
 
         if name == "__all__":  # `from prepcli import *` hides no built-in function
-            found = [one for one in ("__version__", *PUBLIC_NAMES) if not hasattr(builtins, one)]
+            value = [name for name in ("__version__", *PUBLIC_NAMES) if not hasattr(builtins, name)]
         elif name in PUBLIC_NAMES:
-            found = getattr(import_module(f"prepcli.{PUBLIC_NAMES[name]}"), name)
-            if hasattr(found, "__prepcli_command__"):
+            value = getattr(import_module(f"prepcli.{PUBLIC_NAMES[name]}"), name)
+            if hasattr(value, "__prepcli_command__"):
                 from prepcli.interface.command import document
 
-                document(found)
+                document(value)
         else:
             raise AttributeError(f"module 'prepcli' has no attribute {name!r}")
-        globals()[name] = found
-        return found
+        globals()[name] = value
+        return value
 
     def __dir__() -> list[str]:
         from prepcli.interface.commands import PUBLIC_NAMES

@@ -186,9 +186,7 @@ def test_what_the_wheel_says_of_itself(wheel: Path) -> None:
     assert set(metadata.get_all("Provides-Extra", [])) == extras | {"all"}
     needs = [re.split(r";? extra == ", one)[::-1] for one in metadata.get_all("Requires-Dist", []) if "extra ==" in one]
     apart = ("'all'", "'dask'", "'ray'")  # a cluster has its own
-    assert {need for extra, need in needs if extra == "'all'"} == {
-        need for extra, need in needs if extra not in apart
-    }
+    assert {need for extra, need in needs if extra == "'all'"} == {need for extra, need in needs if extra not in apart}
     # It has no wheel for its requirement webrtcvad.
     assert "resemblyzer" not in str(metadata).lower().partition("\n\n")[0]
 

@@ -44,8 +44,8 @@ def _corrected(source: Source, info: AudioInfo) -> ByteSource | None:
             return ByteSource(riff.plain_copy(source))
         source = mpeg_in_wav(source)
     if info.subtype.startswith("MPEG"):
-        found = mpeg.scan(source.everything())
-        return None if found is None else ByteSource(readable_mpeg(source, found)[0].everything())
+        scan = mpeg.scan(source.everything())
+        return None if scan is None else ByteSource(readable_mpeg(source, scan)[0].everything())
     if head[:4] == b"OggS":
         pages = ogg_pages.scan(source)
         return None if pages is None else joined_ogg(source, pages.streams)

@@ -68,23 +68,23 @@ def stated_mpeg(source: Source) -> AudioInfo | None:
         return None
 
 
-def readable_mpeg(source: Source, found: mpeg.Scan) -> tuple[Source, AudioInfo | None]:
+def readable_mpeg(source: Source, scan: mpeg.Scan) -> tuple[Source, AudioInfo | None]:
     """Return MPEG audio as libsndfile reads all of it, the source itself or a copy, and the properties of that.
 
     libsndfile takes the length from the header or estimates it, and does not read further. So a copy with a right
     header is needed if the length is too short. The properties are None if not all frames can be decoded.
     """
-    samples = found.frames * found.samples_per_frame
-    if found.promised in (None, found.frames) and (stated := stated_mpeg(source)) is not None:
-        if found.promised is not None:
+    samples = scan.frames * scan.samples_per_frame
+    if scan.promised in (None, scan.frames) and (stated := stated_mpeg(source)) is not None:
+        if scan.promised is not None:
             samples = stated.num_samples  # less than in the frames: the encoder states its delay
-        if found.irregular:
+        if scan.irregular:
             decoded = count_decodable(source)
             if decoded >= samples - MPEG_EDGES:
                 return source, stated._replace(num_samples=decoded)
-        elif 0 < samples <= stated.num_samples and (stated.num_samples <= 2 * samples or not found.has_header):
+        elif 0 < samples <= stated.num_samples and (stated.num_samples <= 2 * samples or not scan.has_header):
             return source, stated._replace(num_samples=samples)
-    copy = ByteSource(mpeg.plain_copy(source.everything(), found))
+    copy = ByteSource(mpeg.plain_copy(source.everything(), scan))
     stated = stated_mpeg(copy)
     decoded = 0 if stated is None else count_decodable(copy)
     if stated is None or decoded < samples - MPEG_EDGES:

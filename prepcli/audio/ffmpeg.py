@@ -103,16 +103,16 @@ def format_of(head: bytes, source: Source) -> Format | None:
     """
     if head[:3] == b"ID3":  # an ID3 tag, before AAC or MP3
         head = source.read(mpeg.skip_id3v2(head), _MAX_FRAME)
-        return next(one for one in FORMATS if one.name == "AAC") if _is_adts(head) else None
-    found = next((one for one in FORMATS if one.begins(head)), None)
-    if found is not None and found.name == "GSM" and not _is_gsm(source.everything()):
+        return next(format for format in FORMATS if format.name == "AAC") if _is_adts(head) else None
+    format = next((kind for kind in FORMATS if kind.begins(head)), None)
+    if format is not None and format.name == "GSM" and not _is_gsm(source.everything()):
         return None
-    return found
+    return format
 
 
-def is_needed(found: Format) -> bool:
+def is_needed(format: Format) -> bool:
     """Whether to read the format with ffmpeg. False only for AMR if ffmpeg is not installed: sox may read AMR."""
-    return found.name != "AMR" or shutil.which("ffmpeg") is not None
+    return format.name != "AMR" or shutil.which("ffmpeg") is not None
 
 
 def probe_other_codec(head: bytes, source: Source, name: str) -> AudioInfo | None:
@@ -121,17 +121,17 @@ def probe_other_codec(head: bytes, source: Source, name: str) -> AudioInfo | Non
     Raises:
         RecordRejected: for the reasons of `probe`, and if ffmpeg decodes less than half of the audio without notice.
     """
-    found = codec_of(head, source)
-    if found is None:
+    container_and_codec = codec_of(head, source)
+    if container_and_codec is None:
         return None
-    container, codec = found
+    container, codec = container_and_codec
     what = f"holds {codec} in {container}"
     is_readable = container != "CAF"  # ffmpeg cannot read it from a pipe, because its index is after the audio
     if shutil.which("ffmpeg") is None or not is_readable:
         advice = f"{INSTALL}, or " * is_readable + f"convert it: ffmpeg -i {quote(name)} OUT.flac"
         unreadable(name, f"{what}, which libsndfile cannot read; {advice}")
     try:
-        info = probe(source, next(one for one in CONTAINERS if one.name == container), name)
+        info = probe(source, next(kind for kind in CONTAINERS if kind.name == container), name)
     except RecordRejected as rejected:
         unreadable(name, f"{what}, and {rejected.detail.removeprefix(name).strip()}")
     if container == "WAV" and info.duration < riff.least_seconds(source):
@@ -139,13 +139,13 @@ def probe_other_codec(head: bytes, source: Source, name: str) -> AudioInfo | Non
     return info
 
 
-def probe(source: Source, found: Format, name: str) -> AudioInfo:
-    """Return the properties of a file of the format `found`, which is decoded to count its samples.
+def probe(source: Source, format: Format, name: str) -> AudioInfo:
+    """Return the properties of a file of the format `format`, which is decoded to count its samples.
 
     Raises:
         RecordRejected: UNREADABLE_AUDIO if ffmpeg is not installed, or cannot decode all of the file.
     """
-    return _decode(source, found, name).info
+    return _decode(source, format, name).info
 
 
 def read(source: Source, info: AudioInfo, start: int, num_samples: int, name: str) -> "NDArray[Any]":
@@ -159,7 +159,7 @@ def read(source: Source, info: AudioInfo, start: int, num_samples: int, name: st
     """
     import numpy as np
 
-    decoded = _decode(source, next(one for one in FORMATS + CONTAINERS if one.name == info.subtype), name)
+    decoded = _decode(source, next(format for format in FORMATS + CONTAINERS if format.name == info.subtype), name)
     if decoded.info != info:
         unreadable(name, "has changed since its length was measured")
     width = 4 * info.num_channels
@@ -168,7 +168,7 @@ def read(source: Source, info: AudioInfo, start: int, num_samples: int, name: st
     return np.frombuffer(raw, "<f4").reshape(-1, info.num_channels)
 
 
-def _decode(source: Source, found: Format, name: str) -> _Decoded:
+def _decode(source: Source, format: Format, name: str) -> _Decoded:
     """Decode a whole file into an unnamed temporary file. The last decoded file is kept, and not decoded again."""
     note(THROUGH_FFMPEG)
     key = identity(source)
@@ -176,23 +176,23 @@ def _decode(source: Source, found: Format, name: str) -> _Decoded:
         return _Last.decoded
     program = shutil.which("ffmpeg")
     if program is None:
-        unreadable(name, f"is {found.name}; {INSTALL}")
+        unreadable(name, f"is {format.name}; {INSTALL}")
     _Last.decoded = None  # frees the last file before the next one grows
     output = tempfile.TemporaryFile()  # noqa: SIM115 - it is kept
     # -xerror: ffmpeg ends at the first damage. -map: only the first audio stream, no pictures or video.
-    command = [program, "-v", "error", "-nostdin", "-xerror", "-protocol_whitelist", "pipe", "-f", found.demuxer]
+    command = [program, "-v", "error", "-nostdin", "-xerror", "-protocol_whitelist", "pipe", "-f", format.demuxer]
     command += ["-i", "pipe:0", "-map", "0:a:0", "-map_metadata", "-1", "-c:a", "pcm_f32le", "-f", "wav", "pipe:1"]
-    status, _, message = run_tool(command, _in_one_pass(source, name) if found.demuxer == "mov" else source, output)
+    status, _, message = run_tool(command, _in_one_pass(source, name) if format.demuxer == "mov" else source, output)
     if status:
         if _MACHINES_FAULT.search(message):
             raise OSError(f"ffmpeg cannot be run on {name}: {message}")
-        unreadable(name, f"is {found.name} that ends early or is damaged: ffmpeg can't decode it ({message})")
+        unreadable(name, f"is {format.name} that ends early or is damaged: ffmpeg can't decode it ({message})")
     wav = FileSource(output.fileno(), output.seek(0, os.SEEK_END), name)
     head = wav.read(0, _MAX_FRAME)
     info = riff.parse(head, wav, name)
     if info is None:
         raise OSError(f"ffmpeg cannot be run on {name}: it wrote no WAV")
-    properties = AudioInfo(FFMPEG, found.name, info.sampling_rate, info.num_samples, info.num_channels, None)
+    properties = AudioInfo(FFMPEG, format.name, info.sampling_rate, info.num_samples, info.num_channels, None)
     _Last.decoded = _Decoded(key, output, riff.data_start(head), properties)
     return _Last.decoded
 
@@ -203,9 +203,9 @@ def _in_one_pass(source: Source, name: str) -> Source:
     Many programs write the index (`moov`) after the audio (`mdat`). Then the result has the index before the audio,
     with corrected offsets.
     """
-    found = list(boxes(source))
-    audio = next((box for box in found if box.kind == b"mdat"), None)
-    index = next((box for box in found if box.kind == b"moov"), None)
+    whole = list(boxes(source))
+    audio = next((box for box in whole if box.kind == b"mdat"), None)
+    index = next((box for box in whole if box.kind == b"moov"), None)
     if audio is None or index is None or index.start < audio.start:
         return source
     data = source.everything()

@@ -194,8 +194,8 @@ def loudness(samples: NDArray[Any], rate: int) -> float | None:
         return None
     relative = -0.691 + 10 * math.log10(power[loud].mean()) - 10
     gated = power[(of_blocks > relative) & (of_blocks > -70)]
-    found = -0.691 + 10 * math.log10(gated.mean()) if len(gated) else -math.inf
-    return found if math.isfinite(found) else None
+    level = -0.691 + 10 * math.log10(gated.mean()) if len(gated) else -math.inf
+    return level if math.isfinite(level) else None
 
 
 def _block_powers(channel: NDArray[Any], rate: int) -> NDArray[np.float64]:
@@ -228,7 +228,7 @@ def _k_weighting(rate: int) -> NDArray[np.float64]:
         IIRfilter(4.0, 1 / np.sqrt(2), 1500.0, rate, "high_shelf"),
         IIRfilter(0.0, 0.5, 38.0, rate, "high_pass"),
     )
-    return np.array([[*one.b, *one.a] for one in filters])
+    return np.array([[*stage.b, *stage.a] for stage in filters])
 
 
 def frames_of(mono: Mono, rate: int) -> Frames:

@@ -120,14 +120,14 @@ def _is_frame(data: bytes, at: int, end: int) -> bool:
     return at + 4 <= end and _frame_length(int.from_bytes(data[at : at + 3], "big")) > 0
 
 
-def plain_copy(data: bytes, found: Scan) -> bytes:
+def plain_copy(data: bytes, scan: Scan) -> bytes:
     """Return an MP3 file of the frames of `data`, after a Xing header with their number."""
-    first = bytearray(found.header)
+    first = bytearray(scan.header)
     first[1] |= 1  # no checksum
     first[2] = first[2] & 0x0D | _HIGHEST_BIT_RATE << 4  # long enough for the header in every version; without padding
     length = _frame_length(int.from_bytes(first[:3], "big"))
-    head = bytes(first).ljust(_xing_offset(first), b"\0") + b"Xing\0\0\0\x01" + found.frames.to_bytes(4, "big")
-    return b"".join((head.ljust(length, b"\0"), *(data[start:end] for start, end in found.runs)))
+    head = bytes(first).ljust(_xing_offset(first), b"\0") + b"Xing\0\0\0\x01" + scan.frames.to_bytes(4, "big")
+    return b"".join((head.ljust(length, b"\0"), *(data[start:end] for start, end in scan.runs)))
 
 
 def _frame_length(key: int) -> int:

@@ -43,7 +43,7 @@ def probe(source: AudioSource, name: str = "") -> AudioInfo:
     if isinstance(source, bytes):
         return probe_bytes(source, name)
     with open_source(source, name) as opened:
-        return used(opened, lambda one: _probe(one, one.read(0, _HEAD_BYTES), name))
+        return used(opened, lambda source: _probe(source, source.read(0, _HEAD_BYTES), name))
 
 
 class Probes:
@@ -113,9 +113,9 @@ def _probe(source: Source, head: bytes, name: str) -> AudioInfo:
         return check_claims(info, source.size, name)
     elif not source.size:
         unreadable(name, "is empty")
-    elif (found := ffmpeg.format_of(head, source)) is not None and ffmpeg.is_needed(found):
+    elif (format := ffmpeg.format_of(head, source)) is not None and ffmpeg.is_needed(format):
         _refuse_other_length(head, source, name)
-        info = ffmpeg.probe(source, found, name)
+        info = ffmpeg.probe(source, format, name)
     return check_claims(info or _probe_with_libsndfile(source, head, name), source.size, name)
 
 
@@ -184,10 +184,10 @@ def _probe_with_libsndfile(source: Source, head: bytes, name: str) -> AudioInfo:
         other = ffmpeg.probe_other_codec(head, source, name)
         if other is not None:
             return other
-        found = ffmpeg.format_of(head, source)
-        if found is not None and ffmpeg.is_needed(found):
-            return ffmpeg.probe(source, found, name)
-        return sox.probe(source, name, _words(error) + (f"; {ffmpeg.INSTALL}" if found is not None else ""))
+        kind = ffmpeg.format_of(head, source)
+        if kind is not None and ffmpeg.is_needed(kind):
+            return ffmpeg.probe(source, kind, name)
+        return sox.probe(source, name, _words(error) + (f"; {ffmpeg.INSTALL}" if kind is not None else ""))
     if head[:3] == b"ID3" and container != "mp3":
         return _probe_after_tag(source, name)
     if container == "mp3":
@@ -278,25 +278,25 @@ def _probe_mpeg(source: Source, name: str) -> AudioInfo | None:
     Raises:
         RecordRejected: frames are missing, or the sampling rate or the number of channels changes.
     """
-    found = mpeg.scan(source.everything())
-    if found is None:
+    scan = mpeg.scan(source.everything())
+    if scan is None:
         return None
-    if found.cut:
+    if scan.cut:
         unreadable(name, "ends early: its last MPEG frame is cut")
-    if found.frames < (found.promised or 0):
+    if scan.frames < (scan.promised or 0):
         unreadable(
             name,
-            f"ends early: the header promises {found.promised} MPEG frames, the file holds {found.frames}",
+            f"ends early: the header promises {scan.promised} MPEG frames, the file holds {scan.frames}",
         )
-    if found.changes:
+    if scan.changes:
         unreadable(
             name,
             "changes its sampling rate or channels, and libsndfile reads the first part only; "
             f"convert it: ffmpeg -i {quote(name)} OUT.flac",
         )
-    _, info = readable_mpeg(source, found)
+    _, info = readable_mpeg(source, scan)
     if info is None:
-        unreadable(name, f"is damaged: not all of its {found.frames} MPEG frames could be decoded")
+        unreadable(name, f"is damaged: not all of its {scan.frames} MPEG frames could be decoded")
     return info
 
 

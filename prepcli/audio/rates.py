@@ -28,8 +28,8 @@ def rates_note(counts_of_units: Iterable[Mapping[str, float]], what: str, needed
         needed: a text for the rate of the output, such as "the codec's {} Hz"; the rate replaces the braces.
     """
     counts: Counter[str] = Counter()
-    for one in counts_of_units:
-        counts.update({name: int(count) for name, count in one.items() if name == _ALL or name.startswith(_LOW)})
+    for unit in counts_of_units:
+        counts.update({name: int(count) for name, count in unit.items() if name == _ALL or name.startswith(_LOW)})
     total = counts.pop(_ALL, 0)
     if not counts:
         return {}

@@ -130,7 +130,7 @@ def read_segment(
     if info.data_offset is not None:
         return _read_pcm(source, info, start, length, name)
     with open_source(source, name) as opened:
-        samples = used(opened, lambda one: _decode_all(one, info, start, length, name))
+        samples = used(opened, lambda source: _decode_all(source, info, start, length, name))
     if samples.dtype.kind == "f" and length:
         _check_numbers(samples, start, name)
     return samples

@@ -73,10 +73,10 @@ def plain_seconds(head: bytes, size: int, file: int) -> float | None:
     Returns:
         Seconds; None for all other files, and for those that must be rejected: `parse` handles them.
     """
-    found = _plain_format(head[8:40]) if head[:4] == b"RIFF" and len(head) == PLAIN_BYTES else None
-    if found is None:
+    rate_and_align = _plain_format(head[8:40]) if head[:4] == b"RIFF" and len(head) == PLAIN_BYTES else None
+    if rate_and_align is None:
         return None
-    rate, align = found
+    rate, align = rate_and_align
     num_bytes = int.from_bytes(head[40:], "little")
     end = PLAIN_BYTES + num_bytes + (num_bytes & 1)
     # If other data follow, or the size is unknown, `parse` looks at it.
@@ -289,14 +289,14 @@ def _has_header(source: Source, at: int) -> bool:
 
 def pieces(source: Source) -> list[Piece]:
     """Return all `data` chunks of a file that consists of one or several WAV files."""
-    found: list[Piece] = []
+    chunks: list[Piece] = []
     fmt = b""
     for kind, offset, size in _chunks(source, 0):
         if kind == b"fmt ":
             fmt = source.read(offset, min(size, _MAX_FMT))
         elif kind == b"data":
-            found.append(Piece(fmt, offset, min(size, source.size - offset)))
-    return found
+            chunks.append(Piece(fmt, offset, min(size, source.size - offset)))
+    return chunks
 
 
 def _next_file(source: Source, at: int) -> int:
@@ -311,8 +311,8 @@ def _next_file(source: Source, at: int) -> int:
 
 def _joined(source: Source, name: str) -> AudioInfo | None:
     """Return the properties of a file with several pieces, which are read one after the other."""
-    found = pieces(source)
-    formats = {_format_chunk(piece.fmt) for piece in found}
+    chunks = pieces(source)
+    formats = {_format_chunk(piece.fmt) for piece in chunks}
     formats |= {_format_chunk(source.read(at, size)) for kind, at, size in _chunks(source, 0) if kind == b"fmt "}
     fmt = next(iter(formats), None)
     if len(formats) > 1:
@@ -320,7 +320,7 @@ def _joined(source: Source, name: str) -> AudioInfo | None:
     subtype = None if fmt is None else _subtype(fmt)
     if fmt is None or subtype is None:
         unreadable(name, "holds several parts with a codec that is not PCM; make a file of each part")
-    samples = sum(piece.size // fmt[3] for piece in found)
+    samples = sum(piece.size // fmt[3] for piece in chunks)
     if not samples:
         unreadable(name, "holds no samples")
     return AudioInfo(NOT_PASSABLE, subtype, fmt[2], samples, fmt[1], None)
@@ -328,10 +328,10 @@ def _joined(source: Source, name: str) -> AudioInfo | None:
 
 def plain_copy(source: Source) -> bytes:
     """Return a plain WAV file with the samples of all pieces of a file that `parse` has accepted."""
-    found = pieces(source)
-    fmt = found[0].fmt
+    chunks = pieces(source)
+    fmt = chunks[0].fmt
     align = int.from_bytes(fmt[12:14], "little")
-    body = b"".join(source.read(piece.offset, piece.size // align * align) for piece in found)
+    body = b"".join(source.read(piece.offset, piece.size // align * align) for piece in chunks)
     size = min(len(body), _UNKNOWN_SIZE)  # libsndfile then reads to the end
     head = b"WAVE" + _CHUNK.pack(b"fmt ", len(fmt)) + fmt + _CHUNK.pack(b"data", size)
     return _CHUNK.pack(b"RIFF", min(len(head) + size, _UNKNOWN_SIZE)) + head + body
@@ -339,10 +339,10 @@ def plain_copy(source: Source) -> bytes:
 
 def format_tag(source: Source) -> int | None:
     """Return the tag of the codec; None without a `fmt ` and a `data` chunk."""
-    found = pieces(source)
-    if not found or len(found[0].fmt) < 16:
+    chunks = pieces(source)
+    if not chunks or len(chunks[0].fmt) < 16:
         return None
-    fmt = found[0].fmt
+    fmt = chunks[0].fmt
     tag = int.from_bytes(fmt[:2], "little")
     return int.from_bytes(fmt[24:26], "little") if tag == _EXTENSIBLE and len(fmt) >= 26 else tag
 

@@ -197,7 +197,7 @@ SCORE = Policy(
     "score", Samples.NEARLY, Channels.NAMED, "the file's", Again.NOTHING, "a rounded duration cuts off no sound"
 )
 PAGE = Policy("inspect --html", Samples.EXACT, Channels.ONE, "the file's", Again.PAGE, "a page plays a few seconds")
-POLICIES: tuple[Policy, ...] = tuple(one for one in vars().values() if isinstance(one, Policy))
+POLICIES: tuple[Policy, ...] = tuple(value for value in vars().values() if isinstance(value, Policy))
 """The policies of all commands; `docs/formats.md` has the table."""
 
 

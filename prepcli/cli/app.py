@@ -116,7 +116,7 @@ class CorpusGroup(TyperGroup):
         from prepcli.commands.download.corpora import list_corpora
 
         # Reversed, so that a corpus of our own comes before one of the same name that lhotse prepares.
-        by_letters = {_letters(one.name.split()[-1]): one.name for one in reversed(list_corpora().corpora)}
+        by_letters = {_letters(corpus.name.split()[-1]): corpus.name for corpus in reversed(list_corpora().corpora)}
         close = difflib.get_close_matches(_letters(args[0]), by_letters, 1)
         hint = f"did you mean {by_letters[close[0]]}? " if close else ""
         raise UsageError(f"there is no corpus {args[0]}: {hint}prepcli download --list has all")
@@ -178,7 +178,7 @@ def build_app(words: Sequence[str]) -> typer.Typer:
 
 def _meant(words: Sequence[str]) -> list[Command]:
     """Return the commands that a command line may call: one, all commands of a group, or none for `--help`."""
-    return [one for one in COMMANDS if one.name.split()[:1] == [*words[:1]]]
+    return [entry for entry in COMMANDS if entry.name.split()[:1] == [*words[:1]]]
 
 
 def _nothing() -> None:
@@ -189,7 +189,10 @@ def _add(command: Command, group: typer.Typer) -> None:
     words = command.name.split()
     options = command.load_options()
     function = build_command(words, options, command.load_function)
-    has_lists = any(one.is_list and not (one.option.is_argument or one.option.one_each) for one in declared(options))
+    has_lists = any(
+        parameter.is_list and not (parameter.option.is_argument or parameter.option.one_each)
+        for parameter in declared(options)
+    )
     group.command(
         words[-1],
         cls=VariadicCommand if has_lists and len(words) == 1 else ExplainingCommand,

@@ -67,7 +67,7 @@ def print_json(document: Any) -> None:
     typer.echo(text.decode())
 
 
-def _watch(options: Any, found: "Sequence[Status]") -> int:
+def _watch(options: Any, statuses: "Sequence[Status]") -> int:
     """Print the states of runs until none is active or waiting. The exit code is 0 if all are finished, else 4."""
     from prepcli.commands.status.command import status
     from prepcli.engine.run.status import HEAD, NUM_WORDS, overview, row
@@ -75,23 +75,23 @@ def _watch(options: Any, found: "Sequence[Status]") -> int:
     shown: list[list[str]] = []
     while True:
         if options.as_json:
-            print_json(found)
+            print_json(statuses)
         elif sys.stdout.isatty():
             typer.echo("\033[H\033[J", nl=False)
-            typer.echo(as_text(overview(found)))
+            typer.echo(as_text(overview(statuses)))
         else:
-            rows = [row(one) for one in found]
-            new = [one for one in rows if one not in shown]
+            rows = [row(run) for run in statuses]
+            new = [state for state in rows if state not in shown]
             if new:
                 now = time.strftime("%H:%M:%S")
                 rows_shown = aligned(new if shown else [list(HEAD), *new], NUM_WORDS)
                 typer.echo(as_text(f"{now}  {line}" for line in rows_shown))
             shown = rows
             sys.stdout.flush()
-        if not any(one.state in ("planning", "running", "waiting", "finishing", "not_started") for one in found):
-            return 0 if all(one.state == "finished" for one in found) else 4
+        if not any(run.state in ("planning", "running", "waiting", "finishing", "not_started") for run in statuses):
+            return 0 if all(run.state == "finished" for run in statuses) else 4
         time.sleep(options.every)
-        found = declaration(status).work(options)
+        statuses = declaration(status).work(options)
 
 
 def build_command(
@@ -105,18 +105,21 @@ def build_command(
         function: imports the function that does the work, and returns it. The command prints the report of that
             function.
     """
-    on_command_line = [one for one in declared(options) if one.option.only != "Python"]
+    on_command_line = [parameter for parameter in declared(options) if parameter.option.only != "Python"]
 
     def command(**values: Any) -> None:
-        given = {one.name: from_command_line(one, _value(one, values[one.name])) for one in on_command_line}
+        given = {
+            parameter.name: from_command_line(parameter, _value(parameter, values[parameter.name]))
+            for parameter in on_command_line
+        }
         made = options(**given)
         check_together(made)
         _run(words, made, function)
 
-    parameters = [_parameter(one) for one in on_command_line]
+    parameters = [_parameter(parameter) for parameter in on_command_line]
     # typer reads options and their types from here.
     command.__dict__["__signature__"] = inspect.Signature(parameters)
-    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     command.__doc__ = options.__doc__
     return command
 
@@ -190,49 +193,53 @@ def _collect_garbage() -> None:
         gc.enable()
 
 
-def _parameter(one: Declared) -> inspect.Parameter:
+def _parameter(parameter: Declared) -> inspect.Parameter:
     # As text, a path keeps the slash at its end.
-    value_type: Any = _choices(one) if one.choices else str if one.option.names_file else one.type
-    if one.is_list:
+    value_type: Any = (
+        _choices(parameter) if parameter.choices else str if parameter.option.names_file else parameter.type
+    )
+    if parameter.is_list:
         value_type = list[value_type]
-    default = inspect.Parameter.empty if one.is_required else _default(one, value_type)
+    default = inspect.Parameter.empty if parameter.is_required else _default(parameter, value_type)
     if default is None:
         value_type = value_type | None
-    settings: dict[str, Any] = {"help": one.option.help, "metavar": one.option.metavar}
-    if one.option.shown_default is not None:
-        settings["show_default"] = one.option.shown_default or False
-    if one.option.minimum is not None:
-        settings["min"] = one.type(one.option.minimum)
+    settings: dict[str, Any] = {"help": parameter.option.help, "metavar": parameter.option.metavar}
+    if parameter.option.shown_default is not None:
+        settings["show_default"] = parameter.option.shown_default or False
+    if parameter.option.minimum is not None:
+        settings["min"] = parameter.type(parameter.option.minimum)
     kind: dict[str, Any] = {}
-    if one.option.must_exist is not None:
-        kind = {"exists": True, "dir_okay": one.option.must_exist == "folder"}
-        kind["file_okay"] = one.option.must_exist == "file"
-    if one.type is Path and one.option.takes_address:
-        settings["parser"] = _path_or_address(one.option.must_exist)
-        settings["metavar"] = one.option.metavar or ("<directory>" if one.option.must_exist == "folder" else "<path>")
+    if parameter.option.must_exist is not None:
+        kind = {"exists": True, "dir_okay": parameter.option.must_exist == "folder"}
+        kind["file_okay"] = parameter.option.must_exist == "file"
+    if parameter.type is Path and parameter.option.takes_address:
+        settings["parser"] = _path_or_address(parameter.option.must_exist)
+        settings["metavar"] = parameter.option.metavar or (
+            "<directory>" if parameter.option.must_exist == "folder" else "<path>"
+        )
     else:
         settings |= kind
-    declare = typer.Argument(**settings) if one.option.is_argument else typer.Option(*one.names, **settings)
+    declare = typer.Argument(**settings) if parameter.option.is_argument else typer.Option(*parameter.names, **settings)
     return inspect.Parameter(
-        one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[value_type, declare]
+        parameter.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[value_type, declare]
     )
 
 
-def _choices(one: Declared) -> Any:
-    return Enum(one.name, {value: value for value in one.choices}, type=str)
+def _choices(parameter: Declared) -> Any:
+    return Enum(parameter.name, {value: value for value in parameter.choices}, type=str)
 
 
-def _default(one: Declared, value_type: Any) -> Any:
-    if one.is_list:
+def _default(parameter: Declared, value_type: Any) -> Any:
+    if parameter.is_list:
         return None
-    if one.choices and one.default is not None:
-        return value_type(one.default)
-    return False if one.switches_off else one.default
+    if parameter.choices and parameter.default is not None:
+        return value_type(parameter.default)
+    return False if parameter.switches_off else parameter.default
 
 
-def _value(one: Declared, value: Any) -> Any:
-    if one.is_list:
+def _value(parameter: Declared, value: Any) -> Any:
+    if parameter.is_list:
         return tuple(item.value if isinstance(item, Enum) else item for item in value or ())
     if isinstance(value, Enum):
         return value.value
-    return not value if one.switches_off else value
+    return not value if parameter.switches_off else value

@@ -14,7 +14,9 @@ from prepcli.errors import UsageError
 from prepcli.interface.commands import COMMANDS
 
 # Newer versions of typer have their own copy of click; the classes have the same names in both.
-CommandLineError: type[Exception] = next(one for one in typer.BadParameter.__mro__ if one.__name__ == "ClickException")
+CommandLineError: type[Exception] = next(
+    kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
+)
 """The exception that typer raises for a wrong command line."""
 
 _PLAIN = {
@@ -67,7 +69,11 @@ def _in_one_line(error: Any) -> UsageError:
 
 def _takes(command: Any) -> str:
     """Return a text for a message: the arguments that a command takes, and how to give an option several values."""
-    names = [one.metavar or str(one.name).upper() for one in command.params if one.param_type_name == "argument"]
+    names = [
+        parameter.metavar or str(parameter.name).upper()
+        for parameter in command.params
+        if parameter.param_type_name == "argument"
+    ]
     several = next((advice for first, advice in _SEVERAL.items() if names and first in names[0].split("|")), "")
     return f"the command takes {' and '.join(names) or 'no arguments'}{several}"
 
@@ -76,7 +82,7 @@ def _named(context: Any) -> str:
     """Return the name of the command that was called, with `prepcli` before it."""
     if context is not None:
         return str(context.command_path)
-    called = [one.name for one in COMMANDS if sys.argv[1:][: len(one.name.split())] == one.name.split()]
+    called = [entry.name for entry in COMMANDS if sys.argv[1:][: len(entry.name.split())] == entry.name.split()]
     return " ".join(["prepcli", *called[:1]])
 
 
@@ -181,14 +187,14 @@ class ExplainingCommand(TyperCommand):
     def _check_values(self, ctx: Any, args: list[str]) -> None:
         """After `--help`, check the values of other options, except that files exist: `submit_pipeline.sh` asks so."""
         given, _, _ = self.make_parser(ctx).parse_args(args=args)
-        for one in self.params:
-            if one.name in given and one.type.name not in ("path", "file", "directory"):
-                one.type_cast_value(ctx, given[one.name])
+        for parameter in self.params:
+            if parameter.name in given and parameter.type.name not in ("path", "file", "directory"):
+                parameter.type_cast_value(ctx, given[parameter.name])
 
     def _spelled(self, args: Sequence[str]) -> list[str]:
         """The arguments with dashes in the names of options (`--num_shards`, as scripts of NeMo spell it)."""
-        options = [one for one in self.params if one.param_type_name == "option"]
-        by_name = {name: one for one in options for name in (*one.opts, *one.secondary_opts)}
+        options = [parameter for parameter in self.params if parameter.param_type_name == "option"]
+        by_name = {name: parameter for parameter in options for name in (*parameter.opts, *parameter.secondary_opts)}
         spelled: list[str] = []
         is_value = False
         for number, arg in enumerate(args):
@@ -210,7 +216,11 @@ class ExplainingCommand(TyperCommand):
     def _hint(self, name: str, known: Collection[str]) -> str | None:
         """Return advice on what to write instead of the unknown option `name`; None if nothing is similar."""
         plain = name.removeprefix("--").replace("_", "-").lower()
-        arguments = [one.metavar or str(one.name).upper() for one in self.params if one.param_type_name == "argument"]
+        arguments = [
+            parameter.metavar or str(parameter.name).upper()
+            for parameter in self.params
+            if parameter.param_type_name == "argument"
+        ]
         for names, number, ordinal in ((_INPUTS, 0, "first"), (_OUTPUTS, 1, "second")):
             if plain in names and len(arguments) > number:
                 return f"{arguments[number].replace('|', ' or ')} is the {ordinal} argument, without an option"
@@ -224,5 +234,5 @@ class ExplainingCommand(TyperCommand):
             return f"did you mean {renamed}?"
         import difflib  # imported only after a mistake: the import takes milliseconds
 
-        close = difflib.get_close_matches(f"--{plain}", [one for one in known if one.startswith("--")], 1, 0.75)
+        close = difflib.get_close_matches(f"--{plain}", [name for name in known if name.startswith("--")], 1, 0.75)
         return f"did you mean {close[0]}?" if close else None

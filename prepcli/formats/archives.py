@@ -159,21 +159,23 @@ class ZipMembers(Container):
             self._zip = zipfile.ZipFile(file)
         except (zipfile.BadZipFile, ValueError) as error:
             raise UsageError(f"{path} cannot be read as a zip archive: {error}; copy it again") from None
-        check_not_joined(file, path, min((one.header_offset for one in self._zip.infolist()), default=0))
+        check_not_joined(file, path, min((member.header_offset for member in self._zip.infolist()), default=0))
         self.files = self._zip.infolist()
-        raw_names = {one.orig_filename: raw for one in self.files if (raw := raw_name(one)) is not None}
+        raw_names = {member.orig_filename: raw for member in self.files if (raw := raw_name(member)) is not None}
         self.is_unknown = not all(map(is_utf8, raw_names.values()))
-        for one in self.files:
-            if one.orig_filename in raw_names and not self.is_unknown:
-                one.filename = raw_names[one.orig_filename].decode()
+        for member in self.files:
+            if member.orig_filename in raw_names and not self.is_unknown:
+                member.filename = raw_names[member.orig_filename].decode()
             else:
-                one.filename = unicode_name(one) or one.filename
-            if not one.create_system and not self.is_unknown:
-                one.filename = one.filename.replace("\\", "/")  # some programs for Windows write it
-        self.files = [one for one in self.files if not one.filename.endswith("/")]
-        self.members = {one.filename: one for one in self.files}
-        self.repeated = {name for name, count in Counter(one.filename for one in self.files).items() if count > 1}
-        self._stored = {one.orig_filename: one.filename for one in self.files if one.orig_filename in raw_names}
+                member.filename = unicode_name(member) or member.filename
+            if not member.create_system and not self.is_unknown:
+                member.filename = member.filename.replace("\\", "/")  # some programs for Windows write it
+        self.files = [member for member in self.files if not member.filename.endswith("/")]
+        self.members = {member.filename: member for member in self.files}
+        self.repeated = {name for name, count in Counter(member.filename for member in self.files).items() if count > 1}
+        self._stored = {
+            member.orig_filename: member.filename for member in self.files if member.orig_filename in raw_names
+        }
 
     def name_of(self, member: "zipfile.ZipInfo", encoding: NameEncoding | None) -> str:
         """The name of a file, decoded with `encoding` if the archive does not state the encoding of the name.
@@ -188,40 +190,40 @@ class ZipMembers(Container):
         """Read all files; yields the name of each that is damaged, with the problem."""
         import zipfile
 
-        for one in self.files:
+        for member in self.files:
             try:
-                with self._zip.open(one) as file:
+                with self._zip.open(member) as file:
                     while file.read(_PAGE_BYTES):
                         pass
             except (zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, EOFError) as error:
-                yield one.filename, str(error)
+                yield member.filename, str(error)
 
     @property
     def is_deflated(self) -> bool:
         """Whether any file in the archive is compressed."""
-        return any(one.compress_type for one in self.members.values())
+        return any(member.compress_type for member in self.members.values())
 
     def audio(self, member: str) -> ByteRange | bytes:
         """The place of an uncompressed file in the archive, or the bytes of a compressed one."""
         if member not in self.members:
             member = self._stored.get(name_as_stored(member, self._stored, "cp437") or "", member)
-        found = self.members.get(member)
-        if found is None:
+        info = self.members.get(member)
+        if info is None:
             raise self.missing(member)
         if member in self.repeated:
             raise repeated(self.path, member)
-        if stat.S_ISLNK(found.external_attr >> 16):
+        if stat.S_ISLNK(info.external_attr >> 16):
             raise linked(self.path, member)
         self.check()
-        if found.compress_type or found.flag_bits & 1:
-            return self.read(found)
+        if info.compress_type or info.flag_bits & 1:
+            return self.read(info)
         # The name in the local header may be longer than the one in the directory, and have an extra field.
         file = self._zip.fp
         assert file is not None
-        file.seek(found.header_offset)
+        file.seek(info.header_offset)
         local = file.read(_LOCAL_HEADER)
         skip = int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little")
-        return ByteRange(self.path, found.header_offset + _LOCAL_HEADER + skip, found.file_size, found.CRC)
+        return ByteRange(self.path, info.header_offset + _LOCAL_HEADER + skip, info.file_size, info.CRC)
 
     def read(self, member: "zipfile.ZipInfo") -> bytes:
         """The bytes of a file; raises `RecordRejected` if it is damaged, encrypted or too large."""

@@ -33,21 +33,21 @@ class AudioState(msgspec.Struct, frozen=True):
     digest: str
 
     @classmethod
-    def of(cls, found: FileState, digest: str) -> "AudioState":
+    def of(cls, state: FileState, digest: str) -> "AudioState":
         """Join the state of a file and the digest of its content."""
-        return cls(found.num_bytes, found.mtime_ns, found.inode, digest)
+        return cls(state.num_bytes, state.mtime_ns, state.inode, digest)
 
-    def is_of(self, found: FileState) -> bool:
-        """Whether a file whose current state is `found` is unchanged, by its size, time and inode."""
-        return (self.num_bytes, self.mtime_ns, self.inode) == (found.num_bytes, found.mtime_ns, found.inode)
+    def is_of(self, state: FileState) -> bool:
+        """Whether a file whose current state is `state` is unchanged, by its size, time and inode."""
+        return (self.num_bytes, self.mtime_ns, self.inode) == (state.num_bytes, state.mtime_ns, state.inode)
 
 
 States = dict[str, AudioState]
 """States of audio files by path. The paths of tars are relative to their Shar set, all others are absolute."""
 
 
-def file_digest(path: str, found: FileState) -> str:
-    """The SHA-256 (hex) of an audio file, or of the audio in a container; `found` is the state of the file.
+def file_digest(path: str, state: FileState) -> str:
+    """The SHA-256 (hex) of an audio file, or of the audio in a container; `state` is the state of the file.
 
     For an object in a store, the result is `found.inode` (hex), a number that was made from the ETag of the object.
 
@@ -56,9 +56,9 @@ def file_digest(path: str, found: FileState) -> str:
         RecordRejected: the container cannot be read, or does not hold the audio.
     """
     if is_address(path):
-        return f"{found.inode:x}"
+        return f"{state.inode:x}"
     place = place_of(path)
-    return _digest_of_bytes(path, found) if place is None else hashlib.sha256(read_member(place)).hexdigest()
+    return _digest_of_bytes(path, state) if place is None else hashlib.sha256(read_member(place)).hexdigest()
 
 
 def audio_state(path: str) -> FileState:
@@ -68,11 +68,11 @@ def audio_state(path: str) -> FileState:
 
 
 @lru_cache(1024)
-def _digest_of_bytes(path: str, found: FileState) -> str:
+def _digest_of_bytes(path: str, state: FileState) -> str:
     """The digest of a file's bytes, cached so that a long recording is read once for all of its segments."""
     digest = hashlib.sha256()  # twice as fast as BLAKE2 with the instructions of current processors
     with Path(path).open("rb", buffering=0) as file:
-        while block := file.read(min(found.num_bytes + 1, _BLOCK)):
+        while block := file.read(min(state.num_bytes + 1, _BLOCK)):
             digest.update(block)
     return digest.hexdigest()
 
@@ -111,10 +111,10 @@ def compare_audio(record: Path, folder: str, is_noted: bool = False) -> Compared
     for path, before in states.items():
         place = join(folder, path)
         try:
-            found = audio_state(place)
-            if not before.is_of(found):
-                digest = file_digest(path, found) if is_absolute(path) else content_digest(path_of(place))
-                touched[path] = AudioState.of(found, digest)
+            current = audio_state(place)
+            if not before.is_of(current):
+                digest = file_digest(path, current) if is_absolute(path) else content_digest(path_of(place))
+                touched[path] = AudioState.of(current, digest)
         except (OSError, RecordRejected):  # the latter: a container that was written again, without the audio
             num_missing += 1
     changed = [path for path, now in touched.items() if now.digest != states[path].digest]

@@ -29,11 +29,11 @@ def metadata_of(names: Iterable[str], place: str) -> list[str]:
     Raises:
         UsageError: a folder has two metadata files.
     """
-    found = sorted(filter(is_metadata, names))
-    for one, other in pairwise(found):
-        if one.rpartition("/")[0] == other.rpartition("/")[0]:
-            raise UsageError(f"{place} has both {one} and {other}; keep one of them")
-    return found
+    files = sorted(filter(is_metadata, names))
+    for file, other in pairwise(files):
+        if file.rpartition("/")[0] == other.rpartition("/")[0]:
+            raise UsageError(f"{place} has both {file} and {other}; keep one of them")
+    return files
 
 
 def metadata_rows(name: str, data: bytes, place: str) -> Iterator[tuple[str, dict[str, Any] | RecordRejected]]:
@@ -62,11 +62,11 @@ def metadata_rows(name: str, data: bytes, place: str) -> Iterator[tuple[str, dic
 
 
 def _audio_column(columns: Sequence[str], name: str, place: str) -> str:
-    found = [one for one in columns if one == _FILE_NAME or one.endswith(f"_{_FILE_NAME}")]
-    if _FILE_NAME in found or len(found) == 1:
-        return _FILE_NAME if _FILE_NAME in found else found[0]
+    matches = [column for column in columns if column == _FILE_NAME or column.endswith(f"_{_FILE_NAME}")]
+    if _FILE_NAME in matches or len(matches) == 1:
+        return _FILE_NAME if _FILE_NAME in matches else matches[0]
     raise UsageError(
-        f"{name} in {place} has {'several columns' if found else 'no column'} with the names of audio files (its "
+        f"{name} in {place} has {'several columns' if matches else 'no column'} with the names of audio files (its "
         f"columns are {', '.join(columns)}); name it {_FILE_NAME}, or, if it lists texts by id, unpack the set: "
         f"prepcli make-manifest --transcripts {name} FOLDER_OF_AUDIO OUT.json"
     )
@@ -101,7 +101,10 @@ def _of_csv(name: str, data: bytes, place: str) -> Iterator[tuple[int, dict[str,
                 yield rows.line_num, RecordRejected(RejectReason.BAD_FIELD, detail)
                 continue
             values = {column: value for column, value in zip(header, row, strict=True) if value}
-            yield rows.line_num, values | {one: _number(values[one]) for one in ("offset", "duration") if one in values}
+            yield (
+                rows.line_num,
+                values | {column: _number(values[column]) for column in ("offset", "duration") if column in values},
+            )
     except UnicodeDecodeError:
         raise UsageError(f"{name} in {place} is not UTF-8; convert it") from None
     except csv.Error as error:

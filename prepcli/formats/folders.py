@@ -27,17 +27,17 @@ def listing(folder: AnyPath) -> Listing:
     if isinstance(folder, StorePath):
         folders, objects = folder.listed()
         return Listing(sorted(objects), sorted(folders))
-    found = Listing([], [])
+    names = Listing([], [])
     if folder.is_dir():
         with os.scandir(folder) as entries:
             for entry in entries:
                 if entry.is_file():
-                    found.files.append(entry.name)
+                    names.files.append(entry.name)
                 elif entry.is_dir():
-                    found.folders.append(entry.name)
-        found.files.sort()
-        found.folders.sort()
-    return found
+                    names.folders.append(entry.name)
+        names.files.sort()
+        names.folders.sort()
+    return names
 
 
 def numbered(folder: AnyPath, pattern: "re.Pattern[str]", names: Iterable[str] | None = None) -> dict[int, AnyPath]:
@@ -51,13 +51,13 @@ def numbered(folder: AnyPath, pattern: "re.Pattern[str]", names: Iterable[str] |
     Raises:
         UsageError: two files have the same number.
     """
-    found: dict[int, AnyPath] = {}
+    files: dict[int, AnyPath] = {}
     for name in listing(folder).files if names is None else names:
         if match := pattern.match(name):
             path = folder / name
-            if (other := found.setdefault(int(match[1]), path)) is not path:
+            if (other := files.setdefault(int(match[1]), path)) is not path:
                 raise two_of_a_shard(other, path)
-    return dict(sorted(found.items()))
+    return dict(sorted(files.items()))
 
 
 def regular_files(folder: AnyPath) -> list[AnyPath]:
@@ -85,14 +85,14 @@ def irregular_files(folder: AnyPath) -> list[AnyPath]:
     """Entries that are neither regular files nor folders, such as pipes or devices, in a folder and one level below."""
     if isinstance(folder, StorePath):
         return []
-    found = []
+    paths = []
     for place in [folder, *sorted(path for path in folder.iterdir() if path.is_dir())]:
         with os.scandir(place) as entries:
-            found += [place / entry.name for entry in entries if not entry.is_file() and not entry.is_dir()]
-    return sorted(found)
+            paths += [place / entry.name for entry in entries if not entry.is_file() and not entry.is_dir()]
+    return sorted(paths)
 
 
-def two_of_a_shard(one: AnyPath, other: AnyPath) -> UsageError:
+def two_of_a_shard(path: AnyPath, other: AnyPath) -> UsageError:
     """The error for two files of one shard: readers would read the shard twice, or the older file."""
-    first, second = sorted((one.name, other.name))
-    return UsageError(f"{one.parent} holds {first} and {second}, two files of the same shard; remove one of them")
+    first, second = sorted((path.name, other.name))
+    return UsageError(f"{path.parent} holds {first} and {second}, two files of the same shard; remove one of them")

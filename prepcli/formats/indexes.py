@@ -78,10 +78,10 @@ def index_name(folder: AnyPath, cuts: AnyPath, out: AnyPath, data: str) -> str |
 def index_bytes(offsets: Iterable[int] | Offsets, num_bytes: int) -> bytes:
     """The content of an index for a data file of `num_bytes`, whose records begin at `offsets`."""
     begun = offsets if isinstance(offsets, (np.ndarray, array)) else list(offsets)
-    found = np.empty(len(begun) + 1, _OFFSET)
-    found[:-1] = begun
-    found[-1] = num_bytes
-    return found.tobytes()
+    offsets_and_size = np.empty(len(begun) + 1, _OFFSET)
+    offsets_and_size[:-1] = begun
+    offsets_and_size[-1] = num_bytes
+    return offsets_and_size.tobytes()
 
 
 def member_name_stem(name: str) -> str:
@@ -244,20 +244,20 @@ def index_problem(path: AnyPath, kind: IndexKind, index: bytes) -> str | None:
     """
     if not index or len(index) % _OFFSET.itemsize:
         return f"it has {len(index)} bytes, but must have 8 per record, and 8 more"
-    found = np.frombuffer(index, _OFFSET)
+    offsets = np.frombuffer(index, _OFFSET)
     if kind == "jsonl":
         expected, num_bytes = line_offsets(path)
         least = num_bytes
     else:
         walk = _walked(path)
         expected, num_bytes, least = tar_offsets(walk, kind), walk.num_bytes, walk.end
-    if len(found) != len(expected) + 1:
-        return f"it has {len(found) - 1:,} records, the data {len(expected):,}"
-    if not least <= int(found[-1]) <= num_bytes:
-        return f"it is of a file of {int(found[-1]):,} bytes, the data have {num_bytes:,}"
-    if not np.array_equal(found[:-1], expected):
-        wrong = int(np.flatnonzero(found[:-1] != expected)[0])
-        begins, data_begins = int(found[wrong]), int(expected[wrong])
+    if len(offsets) != len(expected) + 1:
+        return f"it has {len(offsets) - 1:,} records, the data {len(expected):,}"
+    if not least <= int(offsets[-1]) <= num_bytes:
+        return f"it is of a file of {int(offsets[-1]):,} bytes, the data have {num_bytes:,}"
+    if not np.array_equal(offsets[:-1], expected):
+        wrong = int(np.flatnonzero(offsets[:-1] != expected)[0])
+        begins, data_begins = int(offsets[wrong]), int(expected[wrong])
         return f"its record {wrong:,} begins at byte {begins:,}, that of the data at byte {data_begins:,}"
     return None
 
@@ -270,14 +270,14 @@ def is_current(index: AnyPath, data: os.stat_result) -> bool:
     """
     try:
         with index.open("rb", buffering=0) as file:
-            found = index.stat() if isinstance(index, StorePath) else os.fstat(file.fileno())
-            if found.st_size < _OFFSET.itemsize or found.st_size % _OFFSET.itemsize:
+            status = index.stat() if isinstance(index, StorePath) else os.fstat(file.fileno())
+            if status.st_size < _OFFSET.itemsize or status.st_size % _OFFSET.itemsize:
                 return False
-            file.seek(found.st_size - _OFFSET.itemsize)
+            file.seek(status.st_size - _OFFSET.itemsize)
             last = file.read(_OFFSET.itemsize)
     except OSError:
         return False
-    return int.from_bytes(last, "little") == data.st_size and found.st_mtime_ns >= data.st_mtime_ns
+    return int.from_bytes(last, "little") == data.st_size and status.st_mtime_ns >= data.st_mtime_ns
 
 
 def index_names(folder: AnyPath, name: str) -> tuple[str, str]:
@@ -285,10 +285,10 @@ def index_names(folder: AnyPath, name: str) -> tuple[str, str]:
     return name + INDEX_SUFFIX, f"{MIRROR}/{mirrored(folder / name)}"
 
 
-def indexes_of(found: OutputFiles, name: str) -> Iterator[str]:
+def indexes_of(files: OutputFiles, name: str) -> Iterator[str]:
     """Yield the names of the indexes of the file `name` that exist and are not outdated (see `is_current`)."""
-    for index in index_names(found.folder, name):
-        if found.has(index) and is_current(found.folder / index, (found.folder / name).stat()):
+    for index in index_names(files.folder, name):
+        if files.has(index) and is_current(files.folder / index, (files.folder / name).stat()):
             yield index
 
 

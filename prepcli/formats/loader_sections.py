@@ -16,12 +16,12 @@ def loader_sections(document: Any) -> Iterator[tuple[tuple[str, ...], dict[str, 
     sizes. The parts are yielded, and not the section itself, because NeMo ignores its bins. If the config has no
     section at one of `PLACES`, the whole config may be a section with `multi_config: true`.
     """
-    found = False
+    has_section = False
     for place in (*PLACES, ()):
         section = section_at(document, place)
-        if section is None or (not place and (found or not section.get("multi_config"))):
+        if section is None or (not place and (has_section or not section.get("multi_config"))):
             continue
-        found = True
+        has_section = True
         if not section.get("multi_config"):
             yield place, section
             continue

@@ -38,8 +38,8 @@ class MelSet(StoredSet):
     @classmethod
     def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str]) -> "MelSet | None":
         """The set in a folder with file lists, or in which a run has `published` some; else None."""
-        one = cls(folder, listed)
-        return one if one.lists or any(name.startswith(f"{_LISTS}/") for name in published) else None
+        mels = cls(folder, listed)
+        return mels if mels.lists or any(name.startswith(f"{_LISTS}/") for name in published) else None
 
     @cached_property
     def lists(self) -> list[AnyPath]:

@@ -62,12 +62,12 @@ def forget() -> None:
 
 def read_member(place: Place) -> bytes:
     """The bytes of a record's audio; raises as `audio_of`, and `OSError` if they cannot be read."""
-    found = audio_of(place)
-    if isinstance(found, bytes):
-        return found
-    with path_of(found.path).open("rb") as file:
-        file.seek(found.start)
-        return file.read(found.length)
+    audio = audio_of(place)
+    if isinstance(audio, bytes):
+        return audio
+    with path_of(audio.path).open("rb") as file:
+        file.seek(audio.start)
+        return file.read(audio.length)
 
 
 def audio_of(place: Place) -> ByteRange | bytes:

@@ -208,10 +208,10 @@ def check_braces(path: AnyPath) -> None:
 
     Commands that write sets call this. A manifest may have such a name: not only NeMo reads manifests.
     """
-    if found := _BRACES.search(str(path.absolute())):
-        where = path if found.group() in str(path) else path.absolute()
+    if match := _BRACES.search(str(path.absolute())):
+        where = path if match.group() in str(path) else path.absolute()
         raise UsageError(
-            f"NeMo could not read {where}: NeMo takes {found.group()!r} in a path for a brace expression. Choose "
+            f"NeMo could not read {where}: NeMo takes {match.group()!r} in a path for a brace expression. Choose "
             "another path"
         )
 
@@ -219,8 +219,8 @@ def check_braces(path: AnyPath) -> None:
 def check_loadable(folder: AnyPath) -> None:
     """Raise `UsageError` if NeMo could not load a data set in `folder`, because it would misread the absolute path."""
     check_braces(folder)
-    if found := _NUMBER_IN_FOLDER.search(str(folder.absolute())):
+    if match := _NUMBER_IN_FOLDER.search(str(folder.absolute())):
         raise UsageError(
-            f"NeMo could not read {folder}: NeMo would read a shard's number off the folder name {found.group()!r}. "
+            f"NeMo could not read {folder}: NeMo would read a shard's number off the folder name {match.group()!r}. "
             "Choose another directory"
         )

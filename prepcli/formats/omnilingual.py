@@ -60,10 +60,10 @@ def language_of(code: str) -> str | None:
         return code
     tag = code.lower().replace("_", "-")
     language, _, more = tag.partition("-")
-    found = _BY_TAG.get(tag) or _BY_CODE.get(language)
-    if found is not None and re.fullmatch("[a-z]{4}", more):
-        return f"{found[:3]}_{more.title()}"
-    return found
+    known = _BY_TAG.get(tag) or _BY_CODE.get(language)
+    if known is not None and re.fullmatch("[a-z]{4}", more):
+        return f"{known[:3]}_{more.title()}"
+    return known
 
 
 def split_of(name: str) -> str:
@@ -93,8 +93,8 @@ class OmnilingualSet(StoredSet):
     @classmethod
     def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str]) -> "OmnilingualSet | None":
         """The set in a folder with folders `corpus=...`, or in which a run has `published` some; else None."""
-        found = any(name.startswith(CORPUS) for name in (*listed.folders, *published))
-        return cls(folder, listed) if found else None
+        has_corpus = any(name.startswith(CORPUS) for name in (*listed.folders, *published))
+        return cls(folder, listed) if has_corpus else None
 
     def title(self, *, is_file: bool = False) -> str:
         """The same words for all."""

@@ -52,17 +52,17 @@ def check_folder(folder: str) -> None:
 
 def read_list(path: AnyPath) -> list[ShardLine]:
     """The lines of OmniVoice's list; raises `ValueError` for a line that OmniVoice's reader refuses."""
-    found = []
+    lines = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         words = line.split()
         if not words:
             continue
         try:
             codes, labels, num_records, seconds = words
-            found.append(ShardLine(Path(codes), Path(labels), int(num_records), float(seconds)))
+            lines.append(ShardLine(Path(codes), Path(labels), int(num_records), float(seconds)))
         except ValueError:
             raise ValueError(f"line {number} must be the paths of a tar and its labels, a count and seconds") from None
-    return found
+    return lines
 
 
 class OmnivoiceSet(StoredSet):

@@ -102,10 +102,10 @@ def python_values(data: "pyarrow.Table | pyarrow.ChunkedArray") -> list[Any]:
     import pyarrow as pa
 
     try:
-        found: list[Any] = data.to_pylist()
+        values: list[Any] = data.to_pylist()
     except (ValueError, OverflowError) as error:
         raise pa.ArrowInvalid(f"a value is not of its type: {error}") from None
-    return found
+    return values
 
 
 class _ArrowSink:

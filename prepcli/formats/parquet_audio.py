@@ -80,12 +80,15 @@ class ParquetRows(Container):
         A page of a Parquet column that is not encoded holds, for each value, its length in four bytes, and then its
         bytes. There are headers between pages.
         """
-        found: list[ByteRange | None] = [None] * len(values)
+        places: list[ByteRange | None] = [None] * len(values)
         stored = self._file.metadata.row_group(group)
         chunks = (stored.column(number) for number in range(stored.num_columns))
-        chunk = next((one for one in chunks if one.path_in_schema in (column, f"{column}.{BYTES}")), None)
+        chunk = next(
+            (column_chunk for column_chunk in chunks if column_chunk.path_in_schema in (column, f"{column}.{BYTES}")),
+            None,
+        )
         if chunk is None or chunk.compression != "UNCOMPRESSED" or is_address(self.path):
-            return found
+            return places
         start = chunk.data_page_offset
         with path_of(self.path).open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             at, end = start, min(start + chunk.total_compressed_size, len(data))
@@ -99,8 +102,8 @@ class ParquetRows(Container):
                 if place < 0:
                     return [None] * len(values)
                 at = place + len(wanted)
-                found[row] = ByteRange(self.path, place + 4, len(value))
-        return found
+                places[row] = ByteRange(self.path, place + 4, len(value))
+        return places
 
 
 class RowGroup:

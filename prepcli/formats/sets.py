@@ -35,9 +35,9 @@ def sets_in(folder: AnyPath, published: Collection[str] = ()) -> Iterator[Stored
     for kind in KINDS:
         if has_cuts and kind is CodesSet:
             continue
-        if (one := kind.found_in(folder, listed, published)) is not None:
+        if (stored := kind.found_in(folder, listed, published)) is not None:
             has_cuts = has_cuts or kind is SharSet
-            yield one
+            yield stored
 
 
 def open_set(folder: AnyPath) -> StoredSet | None:

@@ -100,11 +100,11 @@ class SharSet(StoredSet):
     def gaps(self) -> list[str]:
         """The problems with numbers of shards: every field must have the shards 0 to N - 1."""
         fields = {"cuts": self.shards, **self.audio}
-        count = 1 + max(max(found, default=-1) for found in fields.values())
+        count = 1 + max(max(shards, default=-1) for shards in fields.values())
         problems = []
-        for name, found in fields.items():
+        for name, shards in fields.items():
             file = CUTS_NAME if name == "cuts" else AUDIO_NAME.format(name, "{}")
-            if missing := [file.format(shard_text(number)) for number in range(count) if number not in found]:
+            if missing := [file.format(shard_text(number)) for number in range(count) if number not in shards]:
                 problems.append(
                     f"{', '.join(missing)}: missing; the shards of every field must be numbered 0 to {count - 1}"
                 )
@@ -123,8 +123,8 @@ class SharSet(StoredSet):
 
     def files(self) -> Iterator[AnyPath]:
         """The cuts, and the tars of all fields."""
-        for one in (self.shards, *self.audio.values(), *self.codes.values()):
-            yield from one.values()
+        for shards in (self.shards, *self.audio.values(), *self.codes.values()):
+            yield from shards.values()
 
     def record_files(self) -> tuple[str, ...]:
         """The paths of the files of cuts, sorted by name as in lhotse.
@@ -134,13 +134,13 @@ class SharSet(StoredSet):
         Raises:
             UsageError: a shard has both compressed and plain cuts.
         """
-        found: dict[str, str] = {}
+        names: dict[str, str] = {}
         for name in self.listed.files if self.is_flat else listing(self._of_cuts).files:
             if name.startswith("cuts.") and name.endswith((".jsonl", ".jsonl.gz")):
-                other = found.setdefault(name.removesuffix(".gz"), name)
+                other = names.setdefault(name.removesuffix(".gz"), name)
                 if other is not name:
                     raise two_of_a_shard(self._of_cuts / other, self._of_cuts / name)
-        return tuple(str(self._of_cuts / name) for name in found.values())
+        return tuple(str(self._of_cuts / name) for name in names.values())
 
     def entry(self) -> dict[str, Any]:
         """The entry in an `input_cfg` for the set; its paths are absolute.
@@ -166,9 +166,9 @@ class CodesSet(StoredSet):
     @classmethod
     def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str]) -> "CodesSet | None":
         """The set in a folder with tars of codes, or in which a run has `published` some; else None."""
-        one = cls(folder, listed)
+        coded = cls(folder, listed)
         should_be = (name.startswith("codes_") and name.endswith(".tar") for name in published)
-        return one if one.fields or any(should_be) else None
+        return coded if coded.fields or any(should_be) else None
 
     def title(self, *, is_file: bool = False) -> str:
         """The same words for all."""

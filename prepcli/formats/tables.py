@@ -157,11 +157,11 @@ def _of_list(rows: list[list[str]]) -> Layout:
         names[others[0]] = "text"
     elif len(others) == 2:
         second, third = ([row[number] for row in rows] for number in others)
-        found = _of_two(second, third, has_ids)
-        if found is None:
+        columns = _of_two(second, third, has_ids)
+        if columns is None:
             return undecided
-        names[others[0]], names[others[1]] = found
-        if "speaker" in found:
+        names[others[0]], names[others[1]] = columns
+        if "speaker" in columns:
             number = names.index("speaker")
             distinct = len({row[number] for row in rows})
             how = f"column {number + 1} is the speaker, with {distinct:,} names in {len(rows):,} lines"

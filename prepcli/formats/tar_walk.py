@@ -118,12 +118,12 @@ def _reader(file: IO[bytes]) -> tuple[int, Reader]:
 
 
 def _walk(read: Reader, num_bytes: int) -> TarWalk:
-    found, members = TarWalk(num_bytes), _Members()
+    walk, members = TarWalk(num_bytes), _Members()
     position = 0
     while True:
-        position = _pass_files(read, position, num_bytes, found.offsets, members.heads)
+        position = _pass_files(read, position, num_bytes, walk.offsets, members.heads)
         if len(members.heads) >= _CHECKED_AT_ONCE:
-            found.names += members.take_names()
+            walk.names += members.take_names()
         begin = position
         header = _header_at(read, position, num_bytes, begin)
         long_name: bytes | None = None
@@ -137,20 +137,20 @@ def _walk(read: Reader, num_bytes: int) -> TarWalk:
         if header is None:
             if begin != position:
                 raise ValueError(f"it is cut off in the member at byte {begin:,}")
-            found.end, position = position, _after_zeros(read, position, num_bytes)
+            walk.end, position = position, _after_zeros(read, position, num_bytes)
             if position == num_bytes:
                 break
             continue
         if header.kind not in b"0\0" or (header.kind == b"\0" and _name(header.head).endswith(b"/")):
             raise _UncommonError
         members.add(header.head, long_name)
-        found.offsets.append(begin)
+        walk.offsets.append(begin)
         position = header.end
-    found.names += members.take_names()
+    walk.names += members.take_names()
     if num_bytes == 0:
         raise ValueError("it is empty")
-    found.is_regular = [True] * len(found.names)
-    return found
+    walk.is_regular = [True] * len(walk.names)
+    return walk
 
 
 def _after_zeros(read: Reader, position: int, num_bytes: int) -> int:
@@ -318,13 +318,13 @@ def _check_sums(heads: list[bytes], blocks: NDArray[np.uint8]) -> None:
     sums = blocks.sum(axis=1, dtype=np.uint32) - stored.sum(axis=1, dtype=np.uint32) + 8 * ord(" ")
     digits = stored[:, :6].astype(np.int64) - ord("0")
     if ((digits | 7) == 7).all() and (stored[:, 6] == 0).all():  # the format that most programs write
-        found = digits @ _OCTAL
+        stated = digits @ _OCTAL
     else:
         try:
-            found = np.array([int(head[148:156].strip(b"\0 ") or b"0", 8) for head in heads])
+            stated = np.array([int(head[148:156].strip(b"\0 ") or b"0", 8) for head in heads])
         except ValueError:
             raise _UncommonError from None
-    if not np.array_equal(sums, found):
+    if not np.array_equal(sums, stated):
         raise _UncommonError  # some old tars add signed bytes; `tarfile` decides
 
 
@@ -335,24 +335,24 @@ def _blocks(heads: list[bytes]) -> NDArray[np.uint8]:
 def _walk_by_tarfile(file: IO[bytes], num_bytes: int, read: Reader) -> TarWalk:
     import tarfile
 
-    found = TarWalk(num_bytes)
+    walk = TarWalk(num_bytes)
     position = 0
     while position < num_bytes or not num_bytes:
         file.seek(position)
         try:
             with tarfile.open(fileobj=file, mode="r:") as tar:
                 for member in walk_headers(tar):
-                    found.add(member.offset, member.name, member.isreg())
+                    walk.add(member.offset, member.name, member.isreg())
                     if member.issparse():
-                        found.sparse.add(member.offset)
+                        walk.sparse.add(member.offset)
                 end = tar.offset
         except (tarfile.TarError, EOFError, ValueError, OverflowError, OSError) as error:
             raise ValueError(f"it is not a tar, or broken: {error}") from None
         # `tarfile` treats anything that is not a header as the end.
         if position and end == position:
-            kept = found.end + BLOCK
+            kept = walk.end + BLOCK
             raise ValueError(f"bytes that are not a tar follow its end mark (truncate -s {kept} FILE removes them)")
         if read(BLOCK, end) not in (b"", _ZEROS):
-            raise ValueError(f"it is broken after member {len(found.offsets):,}, at byte {end:,}")
-        found.end, position = end, _after_zeros(read, end, num_bytes)
-    return found
+            raise ValueError(f"it is broken after member {len(walk.offsets):,}, at byte {end:,}")
+        walk.end, position = end, _after_zeros(read, end, num_bytes)
+    return walk

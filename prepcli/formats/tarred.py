@@ -80,7 +80,7 @@ def names_of_version(version: int, first: int, num_shards: int) -> list[str]:
     shards = range(first + num_shards - 1, first - 1, -1)
     names = [manifest_name(version)]
     names += [name.format(number) for number in shards for name in (SHARD_MANIFEST_NAME, TAR_NAME)]
-    return [metadata_name(version), *(one for name in names for one in (name + INDEX_SUFFIX, name))]
+    return [metadata_name(version), *(file for name in names for file in (name + INDEX_SUFFIX, name))]
 
 
 def names_in_config(version: int, num_shards: int, shard_manifests: bool) -> tuple[str, str]:
@@ -248,8 +248,8 @@ class TarredSet(StoredSet):
     @classmethod
     def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str]) -> "TarredSet | None":
         """The set with tars or manifests in the folder itself, or in its buckets; None if there are none."""
-        one = cls(folder, listed)
-        return one if one.sets else None
+        tarred = cls(folder, listed)
+        return tarred if tarred.sets else None
 
     @cached_property
     def parts(self) -> "dict[int, TarredSet]":
@@ -264,10 +264,10 @@ class TarredSet(StoredSet):
 
     def check_parts(self) -> None:
         """Raise `UsageError` if a bucket is missing or empty, but a bucket with a higher number is there."""
-        found = {number for number, part in self.parts.items() if not part.is_empty}
-        if missing := sorted(set(range(1, max(found, default=0) + 1)) - found):
+        numbers = {number for number, part in self.parts.items() if not part.is_empty}
+        if missing := sorted(set(range(1, max(numbers, default=0) + 1)) - numbers):
             names = ", ".join(f"bucket{number}" for number in missing)
-            raise UsageError(f"{self.folder} holds bucket{max(found)}, but not {names}; bring back what is missing")
+            raise UsageError(f"{self.folder} holds bucket{max(numbers)}, but not {names}; bring back what is missing")
 
     @property
     def has_tars(self) -> bool:
@@ -328,19 +328,19 @@ class TarredSet(StoredSet):
         """The path of the manifest of all shards of the newest version; the file may not exist."""
         return self.folder / manifest_name(self.version)
 
-    def _of_newest(self, found: Shards) -> Shards:
-        """The files in `found`, without those of shards whose addition or removal has begun but has not ended.
+    def _of_newest(self, shards: Shards) -> Shards:
+        """The files in `shards`, without those of shards whose addition or removal has begun but has not ended.
 
-        For a set in an object store, all files in `found`.
+        For a set in an object store, all files in `shards`.
         """
-        if not found or isinstance(self.folder, StorePath) or not is_changing(self.folder):
-            return found
+        if not shards or isinstance(self.folder, StorePath) or not is_changing(self.folder):
+            return shards
         try:
             config = read_metadata(self.folder / metadata_name(self.version)).get("dataset_config") or {}
         except (UsageError, OSError):
-            return found
-        num_shards = config.get("num_shards") or len(found)
-        return {number: path for number, path in found.items() if number < num_shards}
+            return shards
+        num_shards = config.get("num_shards") or len(shards)
+        return {number: path for number, path in shards.items() if number < num_shards}
 
     def files(self) -> Iterator[AnyPath]:
         """The tars and the manifests."""
@@ -363,10 +363,10 @@ def refusal_of_tarred(folder: AnyPath) -> str | None:
 
     `folder` may also be the folder `sharded_manifests` in the set.
     """
-    one = TarredSet(folder.parent if folder.name == SHARD_MANIFEST_FOLDER else folder)
-    if not any(part.has_tars for part in (one, *one.parts.values())):
+    tarred = TarredSet(folder.parent if folder.name == SHARD_MANIFEST_FOLDER else folder)
+    if not any(part.has_tars for part in (tarred, *tarred.parts.values())):
         return None
     return (
-        f"the audio of {one.folder} is in tars: to write a data set, give the folder itself; for other commands make a "
-        f"manifest that names it there: prepcli make-manifest {one.folder} OUT.json"
+        f"the audio of {tarred.folder} is in tars: to write a data set, give the folder itself; for other commands "
+        f"make a manifest that names it there: prepcli make-manifest {tarred.folder} OUT.json"
     )

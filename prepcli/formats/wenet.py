@@ -132,11 +132,11 @@ def seconds_at(sample: int, rate: int) -> float:
 
 def shards_in(folder: AnyPath) -> dict[str, list[int]]:
     """The sorted numbers of the shards in a folder, by the prefix of the shards' names."""
-    found: dict[str, list[int]] = {}
+    shards: dict[str, list[int]] = {}
     for name in listing(folder).files:
         if match := SHARD_FILE.match(name):
-            found.setdefault(match[1], []).append(int(match[2]))
-    return {prefix: sorted(numbers) for prefix, numbers in found.items()}
+            shards.setdefault(match[1], []).append(int(match[2]))
+    return {prefix: sorted(numbers) for prefix, numbers in shards.items()}
 
 
 class WenetSet(StoredSet):

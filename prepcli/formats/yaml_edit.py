@@ -151,8 +151,8 @@ def _end(text: str, node: "Node") -> int:
 
 
 def _line_end(text: str, index: int) -> int:
-    found = text.find("\n", index)
-    return found if found >= 0 else len(text)
+    end = text.find("\n", index)
+    return end if end >= 0 else len(text)
 
 
 def _flow(value: object, indent: int) -> str:

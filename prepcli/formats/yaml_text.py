@@ -104,7 +104,7 @@ def _expanded_size(node: "Node", sizes: dict[int, int], around: set[int]) -> int
     around.add(id(node))
     children: list[Node] = []
     if isinstance(node, yaml.MappingNode):
-        children = [one for pair in node.value for one in pair]
+        children = [child for pair in node.value for child in pair]
     elif isinstance(node, yaml.SequenceNode):
         children = node.value
     # A long text that is repeated takes memory as well if it is printed.

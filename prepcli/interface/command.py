@@ -62,12 +62,16 @@ def command(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     def made(function: Callable[P, R]) -> Callable[P, R]:
         parameters = list(_flattened(function))
         options = _dataclass(function, parameters)
-        hidden = {one.name for one in declared(options) if one.option.only == "command line"}
+        hidden = {parameter.name for parameter in declared(options) if parameter.option.only == "command line"}
         signature = inspect.Signature(
-            [one.replace(annotation=get_args(one.annotation)[0]) for one in parameters if one.name not in hidden],
+            [
+                parameter.replace(annotation=get_args(parameter.annotation)[0])
+                for parameter in parameters
+                if parameter.name not in hidden
+            ],
             return_annotation=function.__annotations__["return"],
         )
-        defaults = {one.name: one.default for one in parameters}
+        defaults = {parameter.name: parameter.default for parameter in parameters}
 
         def work(values: Any) -> R:
             return cast("Callable[..., R]", function)(**vars(values))
@@ -107,24 +111,28 @@ def call_within(function: Callable[..., R], **values: Any) -> R:
 
 def declaration(function: Callable[..., Any]) -> Declaration:
     """The declaration of the function of a command."""
-    found: Declaration = getattr(function, _COMMAND)
-    return found
+    declared_command: Declaration = getattr(function, _COMMAND)
+    return declared_command
 
 
 def _flattened(function: Callable[..., Any]) -> Iterator[inspect.Parameter]:
     """The parameters of a function, with those of the `TypedDict` in the place of `**more: Unpack[TypedDict]`."""
-    for one in inspect.signature(function).parameters.values():
-        if one.kind is not one.VAR_KEYWORD:
-            yield one
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is not parameter.VAR_KEYWORD:
+            yield parameter
             continue
-        for name, annotation in get_type_hints(get_args(one.annotation)[0], include_extras=True).items():
-            yield inspect.Parameter(name, one.KEYWORD_ONLY, default=default_of(annotation), annotation=annotation)
+        for name, annotation in get_type_hints(get_args(parameter.annotation)[0], include_extras=True).items():
+            yield inspect.Parameter(name, parameter.KEYWORD_ONLY, default=default_of(annotation), annotation=annotation)
 
 
 def _dataclass(function: Callable[..., Any], parameters: list[inspect.Parameter]) -> type[Any]:
     fields: list[Any] = [
-        (one.name, one.annotation, *([] if one.default is one.empty else [field(default=one.default)]))
-        for one in parameters
+        (
+            parameter.name,
+            parameter.annotation,
+            *([] if parameter.default is parameter.empty else [field(default=parameter.default)]),
+        )
+        for parameter in parameters
     ]
     made = make_dataclass(function.__name__, fields, frozen=True, kw_only=True)
     made.__doc__ = _SECTION.split(inspect.getdoc(function) or "", maxsplit=1)[0]
@@ -139,11 +147,11 @@ def document(function: Callable[..., Any]) -> None:
     text = inspect.getdoc(function) or ""
     description, *sections = _SECTION.split(text)
     paragraphs = with_arguments(_EXAMPLE.sub("", description), options).split("\n\n")
-    known = [one for one in declared(options) if one.option.only != "command line"]
-    lines = [line for one in known for line in _argument_lines(one, options)]
-    if any(one.name == "max_rejects" for one in known):
-        sections = [_with_errors_of_jobs(one) for one in sections]
-    wrapped = (textwrap.fill(one, _WIDTH) for one in paragraphs)
+    known = [parameter for parameter in declared(options) if parameter.option.only != "command line"]
+    lines = [line for parameter in known for line in _argument_lines(parameter, options)]
+    if any(parameter.name == "max_rejects" for parameter in known):
+        sections = [_with_errors_of_jobs(section) for section in sections]
+    wrapped = (textwrap.fill(paragraph, _WIDTH) for paragraph in paragraphs)
     function.__doc__ = "\n\n".join([*wrapped, "\n".join(["Args:", *lines]), *sections])
 
 
@@ -156,19 +164,19 @@ def with_arguments(text: str, options: type) -> str:
     """A help text with the names of arguments in the place of options: `num_shards` for `--num-shards (-n)`."""
     arguments = arguments_of(options)
 
-    def replaced(found: re.Match[str]) -> str:
-        return arguments[found[1]][0].name if found[1] in arguments else found[0]
+    def replaced(match: re.Match[str]) -> str:
+        return arguments[match[1]][0].name if match[1] in arguments else match[0]
 
     text = re.sub(r"(?<![\w-])(--[a-z][a-z0-9-]*)(?: \(-\w\))?", replaced, text)
     return text.replace("un the same command again", "un the same call again")
 
 
-def _argument_lines(one: Declared, options: type) -> Iterator[str]:
-    text = one.option.help_in_python or with_arguments(one.option.help, options)
-    if one.option.several_paths:
+def _argument_lines(parameter: Declared, options: type) -> Iterator[str]:
+    text = parameter.option.help_in_python or with_arguments(parameter.option.help, options)
+    if parameter.option.several_paths:
         text += " Or a list of paths."
-    if one.option.between_commas:
+    if parameter.option.between_commas:
         text += " Or a list of names."
-    if one.option.shown_default:
-        text += f" Default: {one.option.shown_default}."
-    yield from textwrap.wrap(f"{one.name}: {text}", _WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 8)
+    if parameter.option.shown_default:
+        text += f" Default: {parameter.option.shown_default}."
+    yield from textwrap.wrap(f"{parameter.name}: {text}", _WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 8)

@@ -43,7 +43,7 @@ class Command(NamedTuple):
 
     def runs_models(self) -> bool:
         """Whether the command has an option for the device, or the devices, of a model."""
-        return any(one.name in ("device", "devices") for one in fields(self.load_options()))
+        return any(field.name in ("device", "devices") for field in fields(self.load_options()))
 
     def load_function(self) -> Callable[[Any], Any]:
         """Import the function, and return one that takes an object of `load_options`."""
@@ -199,10 +199,10 @@ TASKS: dict[str, tuple[Command, ...]] = {
 """The commands by task, in the order of `prepcli --help`."""
 COMMANDS = tuple(command for commands in TASKS.values() for command in commands)
 BY_PYTHON_NAME = {command.python_name: command for command in COMMANDS}
-_CLASSES = sorted({one for command in COMMANDS for one in (command.report, command.items) if one})
+_CLASSES = sorted({name for command in COMMANDS for name in (command.report, command.items) if name})
 PUBLIC_NAMES = {
     **dict.fromkeys(("IncompleteError", "PrepcliError", "TooManyRejectsError", "UsageError"), "errors"),
     **{name: BY_PYTHON_NAME[name].module_name for name in sorted(BY_PYTHON_NAME)},
-    **{name: module for module, _, name in (one.rpartition(".") for one in _CLASSES)},
+    **{name: module for module, _, name in (path.rpartition(".") for path in _CLASSES)},
 }
 """Each name of the API, with its module below `prepcli`: errors, functions, and the classes of reports."""

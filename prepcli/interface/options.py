@@ -150,8 +150,8 @@ class Declared(NamedTuple):
         if self.type is bool:
             on, _, off = self.names[0].partition("/")
             return [on if value or self.switches_off else off]
-        values = [_text(one) for one in (value if self.is_list else [value])]
-        return values if self.option.is_argument else [word for one in values for word in (self.long_name, one)]
+        values = [_text(item) for item in (value if self.is_list else [value])]
+        return values if self.option.is_argument else [word for text in values for word in (self.long_name, text)]
 
     @property
     def long_name(self) -> str:
@@ -174,23 +174,28 @@ def declared(options: type) -> tuple[Declared, ...]:
     """
     if options not in _DECLARED:
         types = get_type_hints(options, include_extras=True)
-        defaults = {one.name: one.default for one in fields(options)} if is_dataclass(options) else {}
-        found = [_declared(name, one, defaults.get(name, default_of(one))) for name, one in types.items()]
-        found.sort(key=lambda one: (not one.option.is_argument, not one.is_required, one.option.order))
-        _DECLARED[options] = tuple(found)
+        defaults = {field.name: field.default for field in fields(options)} if is_dataclass(options) else {}
+        parameters = [
+            _declared(name, annotation, defaults.get(name, default_of(annotation)))
+            for name, annotation in types.items()
+        ]
+        parameters.sort(
+            key=lambda parameter: (not parameter.option.is_argument, not parameter.is_required, parameter.option.order)
+        )
+        _DECLARED[options] = tuple(parameters)
     return _DECLARED[options]
 
 
 def default_of(annotation: Any) -> Any:
     """The default of an option in a `TypedDict`."""
-    return next((one.default for one in get_args(annotation) if isinstance(one, Option)), None)
+    return next((item.default for item in get_args(annotation) if isinstance(item, Option)), None)
 
 
 def _declared(name: str, annotation: Any, default: Any) -> Declared:
     option = Option("")
     if get_origin(annotation) is Annotated:
         annotation, *metadata = get_args(annotation)
-        option = next((one for one in metadata if isinstance(one, Option)), option)
+        option = next((item for item in metadata if isinstance(item, Option)), option)
     kinds = _kinds(annotation)
     lists = [kind for kind in kinds if get_origin(kind) is Sequence]
     is_list = bool(lists) and not (option.several_paths or option.between_commas)
@@ -208,9 +213,10 @@ def _kinds(annotation: Any) -> tuple[Any, ...]:
 def settings_of(options: Any) -> dict[str, Any]:
     """Return the settings of a plan: the options that shape the output, by name (with dashes), with values for JSON."""
     return {
-        f"--{one.name.replace('_', '-')}": _json_value(getattr(options, one.name))
-        for one in declared(type(options))
-        if one.option.shapes_output and not (one.option.added_later and getattr(options, one.name) == one.default)
+        f"--{parameter.name.replace('_', '-')}": _json_value(getattr(options, parameter.name))
+        for parameter in declared(type(options))
+        if parameter.option.shapes_output
+        and not (parameter.option.added_later and getattr(options, parameter.name) == parameter.default)
     }
 
 
@@ -226,9 +232,9 @@ def shown_defaults(options: type) -> dict[str, str]:
     Only options that shape the output and have an `Option.shown_default` are included.
     """
     return {
-        f"--{one.name.replace('_', '-')}": one.option.shown_default
-        for one in declared(options)
-        if one.option.shapes_output and one.option.shown_default
+        f"--{parameter.name.replace('_', '-')}": parameter.option.shown_default
+        for parameter in declared(options)
+        if parameter.option.shapes_output and parameter.option.shown_default
     }
 
 
@@ -236,10 +242,10 @@ def words_of(options: Any) -> list[str]:
     """Return the arguments of a command line for these options; options with their default value are left out."""
     words: list[str] = []
     arguments: list[str] = []
-    for one in declared(type(options)):
-        if one.option.only != "Python":
-            target = arguments if one.option.is_argument else words
-            target += one.words(getattr(options, one.name))
+    for parameter in declared(type(options)):
+        if parameter.option.only != "Python":
+            target = arguments if parameter.option.is_argument else words
+            target += parameter.words(getattr(options, parameter.name))
     if any(argument.startswith("-") for argument in arguments):
         return [*words, "--", *arguments]
     return [*arguments, *words]

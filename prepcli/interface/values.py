@@ -24,7 +24,7 @@ def make_options(options: type[Options], values: Mapping[str, Any]) -> Options:
     Raises:
         UsageError: a value has the wrong type or is out of range; the message names the Python argument.
     """
-    by_name = {one.name: one for one in declared(options)}
+    by_name = {parameter.name: parameter for parameter in declared(options)}
     return options(**{name: _converted(by_name[name], value) for name, value in values.items()})
 
 
@@ -43,15 +43,19 @@ def _check_effects(options: Any) -> None:
 
     `Option.needs` and `Option.disables` declare this. An option counts as given if its value is not its default.
     """
-    given = {one.name: one for one in declared(type(options)) if getattr(options, one.name) != one.default}
-    for one in given.values():
-        if one.option.needs and one.option.needs not in given:
-            other = next(other for other in declared(type(options)) if other.name == one.option.needs).long_name
-            name = option(one.long_name)
+    given = {
+        parameter.name: parameter
+        for parameter in declared(type(options))
+        if getattr(options, parameter.name) != parameter.default
+    }
+    for parameter in given.values():
+        if parameter.option.needs and parameter.option.needs not in given:
+            other = next(other for other in declared(type(options)) if other.name == parameter.option.needs).long_name
+            name = option(parameter.long_name)
             raise UsageError(f"{name} has no effect without {option(other)}: give both, or leave {name} out")
-        for disabled in filter(None, map(given.get, one.option.disables)):
+        for disabled in filter(None, map(given.get, parameter.option.disables)):
             raise UsageError(
-                f"{option(disabled.long_name)} has no effect with {option(one.long_name)}: leave one of them out"
+                f"{option(disabled.long_name)} has no effect with {option(parameter.long_name)}: leave one of them out"
             )
 
 
@@ -61,67 +65,73 @@ def _check_files(options: Any) -> None:
     A pipe or a device is not replaced.
     """
     known: dict[str, str] = {}
-    for one in declared(type(options)):
-        path = getattr(options, one.name)
-        if one.option.names_file and path is not None and (os.path.isfile(path) or not os.path.exists(path)):
-            positional = one.option.is_argument and not called_from_python()
-            name = option(one.option.metavar or one.name.upper() if positional else one.long_name, path)
+    for parameter in declared(type(options)):
+        path = getattr(options, parameter.name)
+        if parameter.option.names_file and path is not None and (os.path.isfile(path) or not os.path.exists(path)):
+            positional = parameter.option.is_argument and not called_from_python()
+            name = option(
+                parameter.option.metavar or parameter.name.upper() if positional else parameter.long_name, path
+            )
             other = known.setdefault(os.path.realpath(path), name)
             if other != name:
                 raise UsageError(f"{other} and {name} are one file: give one of them another name")
 
 
-def _converted(one: Declared, value: Any) -> Any:
-    if value is None and (one.is_optional or one.is_list):
-        return () if one.is_list else None
-    if not one.is_list:
-        joins = one.option.several_paths or one.option.between_commas
-        return _one_value(one, _joined(one, value) if joins else value)
-    if one.option.one_each and isinstance(value, Mapping):
+def _converted(parameter: Declared, value: Any) -> Any:
+    if value is None and (parameter.is_optional or parameter.is_list):
+        return () if parameter.is_list else None
+    if not parameter.is_list:
+        joins = parameter.option.several_paths or parameter.option.between_commas
+        return _one_value(parameter, _joined(parameter, value) if joins else value)
+    if parameter.option.one_each and isinstance(value, Mapping):
         value = [f"{name}={of_name}" for name, of_name in value.items()]
     if isinstance(value, (str, os.PathLike)) or not isinstance(value, Sequence):
         value = [value]
-    return tuple(_one_value(one, item) for item in value)
+    return tuple(_one_value(parameter, item) for item in value)
 
 
-def _joined(one: Declared, value: Any) -> Any:
+def _joined(parameter: Declared, value: Any) -> Any:
     """Return a list of paths or names as one text with commas between; any other value is returned unchanged."""
     if isinstance(value, (str, os.PathLike)) or not isinstance(value, Sequence):
         return value
-    paths = [_one_value(one, item) for item in value]
+    paths = [_one_value(parameter, item) for item in value]
     if not paths:
-        raise UsageError(f"{one.name} is an empty list")
+        raise UsageError(f"{parameter.name} is an empty list")
     for path in paths[1:] and paths:
-        if one.option.several_paths and "," in path and os.path.exists(path):
-            raise UsageError(f"{one.name}: {path} has a comma in its name; rename it, or make a link to it")
+        if parameter.option.several_paths and "," in path and os.path.exists(path):
+            raise UsageError(f"{parameter.name}: {path} has a comma in its name; rename it, or make a link to it")
     return ",".join(paths)
 
 
-def _one_value(one: Declared, value: Any) -> Any:
+def _one_value(parameter: Declared, value: Any) -> Any:
     converted = value
-    if one.type in (str, Path) and isinstance(value, (str, os.PathLike)):
+    if parameter.type in (str, Path) and isinstance(value, (str, os.PathLike)):
         text = value if isinstance(value, str) else restored(os.fspath(value))
-        check_text(str(value), one.name)
-        converted = _text_or_path(one, text, one.name)
-    elif one.type in (int, float) and not isinstance(value, (str, bool)):
-        with_index = one.type is float or hasattr(value, "__index__")
-        converted = one.type(value) if with_index and hasattr(value, "__float__") else value
-    if one.choices:
-        if value not in one.choices:
-            raise UsageError(f"{one.name} must be one of {', '.join(map(repr, one.choices))}, not {value!r}")
-    elif not isinstance(converted, AnyPath if one.type is Path else one.type) or (
-        isinstance(converted, bool) != (one.type is bool)
+        check_text(str(value), parameter.name)
+        converted = _text_or_path(parameter, text, parameter.name)
+    elif parameter.type in (int, float) and not isinstance(value, (str, bool)):
+        with_index = parameter.type is float or hasattr(value, "__index__")
+        converted = parameter.type(value) if with_index and hasattr(value, "__float__") else value
+    if parameter.choices:
+        if value not in parameter.choices:
+            raise UsageError(
+                f"{parameter.name} must be one of {', '.join(map(repr, parameter.choices))}, not {value!r}"
+            )
+    elif not isinstance(converted, AnyPath if parameter.type is Path else parameter.type) or (
+        isinstance(converted, bool) != (parameter.type is bool)
     ):
-        kind = f"{one.type.__name__}{', or a list of it' if one.is_list else ''}"
-        raise UsageError(f"{one.name} must be of type {kind}, not {value!r}")
-    _check_limits(one, converted, one.name)
-    wanted = one.option.must_exist if not is_address(str(converted)) else None  # existence in a store is checked later
+        kind = f"{parameter.type.__name__}{', or a list of it' if parameter.is_list else ''}"
+        raise UsageError(f"{parameter.name} must be of type {kind}, not {value!r}")
+    _check_limits(parameter, converted, parameter.name)
+    wanted = (
+        parameter.option.must_exist if not is_address(str(converted)) else None
+    )  # existence in a store is checked later
     if wanted is not None and not (os.path.isdir if wanted == "folder" else os.path.isfile)(converted):
-        raise UsageError(f"{one.name}: there is no {one.option.must_exist} {value}")
+        raise UsageError(f"{parameter.name}: there is no {parameter.option.must_exist} {value}")
     return converted
 
 
-def from_command_line(one: Declared, value: Any) -> Any:
+def from_command_line(parameter: Declared, value: Any) -> Any:
     """Return the value of an option from the command line; an address becomes a `StorePath`.
 
     Raises:
@@ -129,17 +139,17 @@ def from_command_line(one: Declared, value: Any) -> Any:
             the option, as NaN is.
     """
     if isinstance(value, tuple):
-        return tuple(from_command_line(one, item) for item in value)
-    name = one.option.metavar or one.name.upper() if one.option.is_argument else one.names[0]
+        return tuple(from_command_line(parameter, item) for item in value)
+    name = parameter.option.metavar or parameter.name.upper() if parameter.option.is_argument else parameter.names[0]
     if isinstance(value, (str, os.PathLike)):
-        return _text_or_path(one, os.fspath(value), name)
+        return _text_or_path(parameter, os.fspath(value), name)
     if isinstance(value, float):
-        _check_limits(one, value, name)  # click does not refuse NaN
+        _check_limits(parameter, value, name)  # click does not refuse NaN
     return value
 
 
-def _check_limits(one: Declared, value: Any, name: str) -> None:
-    minimum, maximum, above = one.option.minimum, one.option.maximum, one.option.above
+def _check_limits(parameter: Declared, value: Any, name: str) -> None:
+    minimum, maximum, above = parameter.option.minimum, parameter.option.maximum, parameter.option.above
     if minimum is not None and not value >= minimum:
         raise UsageError(f"{name} must be {minimum:g} or more, not {value!r}")
     if above is not None and not value > above:
@@ -148,7 +158,7 @@ def _check_limits(one: Declared, value: Any, name: str) -> None:
         raise UsageError(f"{name} must be {maximum:g} or less, not {value!r}")
 
 
-def _text_or_path(one: Declared, value: str, name: str) -> Any:
+def _text_or_path(parameter: Declared, value: str, name: str) -> Any:
     """Return the value of an option: a path if the type of the option is `Path`, else the text.
 
     `name` names the option in messages.
@@ -158,31 +168,31 @@ def _text_or_path(one: Declared, value: str, name: str) -> Any:
             lacks a bucket or has an unsupported scheme; a name in a path is too long; or the value is a new folder
             (`new/`) in place of a file.
     """
-    text = restored(value) if one.type is Path else value
-    if one.type is Path and text in _WITHOUT_BUCKET:  # `pathlib` reduces `s3://` to `s3:`
+    text = restored(value) if parameter.type is Path else value
+    if parameter.type is Path and text in _WITHOUT_BUCKET:  # `pathlib` reduces `s3://` to `s3:`
         example = "datasets/OWNER/NAME" if text == "hf:" else "bucket/prefix"
         raise UsageError(f"{name}: {text}// does not name a bucket; give an address such as {text}//{example}")
-    if one.type is Path and any(len(os.fsencode(part)) > _MAX_NAME_BYTES for part in text.split("/")):
+    if parameter.type is Path and any(len(os.fsencode(part)) > _MAX_NAME_BYTES for part in text.split("/")):
         raise UsageError(f"too long for a path: {text}")
-    names_one = is_address(text) if one.type is Path else names_addresses(text)
-    if one.option.names_file and value.endswith("/") and not os.path.isdir(value):
+    names_one = is_address(text) if parameter.type is Path else names_addresses(text)
+    if parameter.option.names_file and value.endswith("/") and not os.path.isdir(value):
         raise UsageError(f"{name}: {value} names a folder; name a file in it")
-    if names_one and not one.option.takes_address:
+    if names_one and not parameter.option.takes_address:
         raise UsageError(
             f"{name} does not take an address in an object store ({text}): give a local path, or download it first"
         )
-    if one.type is Path or one.option.is_argument or one.option.takes_address:
-        _check_scheme(one, text, name)
-    return path_of(text) if one.type is Path else text
+    if parameter.type is Path or parameter.option.is_argument or parameter.option.takes_address:
+        _check_scheme(parameter, text, name)
+    return path_of(text) if parameter.type is Path else text
 
 
-def _check_scheme(one: Declared, text: str, name: str) -> None:
+def _check_scheme(parameter: Declared, text: str, name: str) -> None:
     """Refuse an address whose scheme is not supported; it would be taken for a local path."""
     other = other_scheme(text)
     if other is not None and not os.path.exists(text):
         taken = (
             "local paths and addresses with s3://, ais:// or hf://datasets/"
-            if one.option.takes_address
+            if parameter.option.takes_address
             else "local paths"
         )
         raise UsageError(f"{name}: {other} cannot be used, only {taken}: download it first, or mount the store")

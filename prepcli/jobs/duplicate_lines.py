@@ -64,8 +64,8 @@ def pairs_of(listed: Sequence[DuplicateLine], keys: Hashes) -> KeyPairs:
         listed: the lines of `find-duplicates`.
         keys: the key of each record's audio (`prepcli.jobs.same_audio.AudioKeys.taken_from`).
     """
-    groups = np.frombuffer(b"".join(key_bytes(f"{one.duplicate_by} {one.duplicate_group}") for one in listed), "<u8")
-    all_forms = forms(one.audio for one in listed).ravel()
+    groups = np.frombuffer(b"".join(key_bytes(f"{line.duplicate_by} {line.duplicate_group}") for line in listed), "<u8")
+    all_forms = forms(line.audio for line in listed).ravel()
     order = np.argsort(all_forms, kind="stable")
     begin, end = (np.searchsorted(all_forms[order], keys, side) for side in ("left", "right"))
     counts = end - begin

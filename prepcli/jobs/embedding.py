@@ -140,15 +140,15 @@ class EmbeddingWork(UnitWork[int, Computed]):
 
         return take
 
-    def _take(self, batch: Indices, found: Result, device: str) -> None:
+    def _take(self, batch: Indices, result: Result, device: str) -> None:
         """Keep the embeddings of a batch that `device` has computed; reject records that did not fit into memory."""
         import torch
 
-        for position in batch[found.too_large].tolist():
+        for position in batch[result.too_large].tolist():
             self.rejects.setdefault(position, self._too_large(position, device))
-        if found.tensors:
-            fitting = torch.from_numpy(batch[found.fitting(len(batch))])
-            self._embeddings[to_device(fitting, device)] = found.tensors[0]
+        if result.tensors:
+            fitting = torch.from_numpy(batch[result.fitting(len(batch))])
+            self._embeddings[to_device(fitting, device)] = result.tensors[0]
 
     def embedded(self) -> "Tensor":
         """Return the embeddings (N, dim), on the device; records without an embedding are rejected, and have NaN."""

@@ -64,16 +64,16 @@ def write_merged(name: str, markers: Sequence[Marker], writer: UnitWriter) -> No
     last = np.array([own[-1] if len(own) else -1 for own in numbers])
     for start in range(0, int(last.max(initial=-1)) + 1, CHUNK_RECORDS):
         stop = start + CHUNK_RECORDS
-        found: dict[int, bytes] = {}
+        lines: dict[int, bytes] = {}
         for part in np.flatnonzero((first < stop) & (last >= start)).tolist():
             lo, hi = np.searchsorted(numbers[part], (start, stop)).tolist()
             if lo < hi:
                 begin = int(ends[part][lo - 1]) if lo else 0
-                found.update(
+                lines.update(
                     zip(numbers[part][lo:hi].tolist(), _lines(paths[part], begin, ends[part][lo:hi]), strict=True)
                 )
-        if found:
-            merged.write(b"".join(found[record] for record in sorted(found)))
+        if lines:
+            merged.write(b"".join(lines[record] for record in sorted(lines)))
 
 
 def _lines(path: Path, begin: int, ends: NDArray[np.int64]) -> Iterator[bytes]:

@@ -196,17 +196,17 @@ class ModelJob(PlannedJob[UnitT, Contents]):
                     execution.workspace,
                 ) as workers,
             ):
-                for one, computed, wall in self._compute(plan.contents, units, workers, execution, begun):
-                    begun.remove(one)
+                for unit, computed, wall in self._compute(plan.contents, units, workers, execution, begun):
+                    begun.remove(unit)
                     while written and (len(written) > 1 or written[0].done()):
                         yield wait_for(written.popleft(), execution.tick)
                     with no_interruption():
-                        written.append(writing.submit(_publish, one, computed, wall, execution))
+                        written.append(writing.submit(_publish, unit, computed, wall, execution))
                 while written:
                     yield wait_for(written.popleft(), execution.tick)
         except WorkerDiedError:
-            for one in begun:
-                one.take_back()
+            for unit in begun:
+                unit.take_back()
             while written:  # results that are already computed are still published
                 yield wait_for(written.popleft(), execution.tick)
             raise
@@ -234,7 +234,7 @@ class ModelJob(PlannedJob[UnitT, Contents]):
                     sent.append(batch)
                     yield batch
 
-        named = (_named(one, sent.popleft()) for one in workers.decoded(batches(), execution.tick))
+        named = (_named(audio, sent.popleft()) for audio in workers.decoded(batches(), execution.tick))
         # The workers start with the first task; at the first attempt, that is before CUDA is initialized.
         decoded = chain(list(islice(named, 1)), named)
         use_device(on_device.device)
@@ -245,15 +245,15 @@ class ModelJob(PlannedJob[UnitT, Contents]):
         model, device = on_device.model, on_device.device
         with ModelRunner(device, model.rows_on_cpu, to_host=on_device.results_to_host) as runner:
             while waiting:  # the next unit has begun: a batch beyond the last one was requested
-                one = waiting.popleft()
-                one.work.begin(device, one.advance)
-                for number in range(one.num_batches):
+                current = waiting.popleft()
+                current.work.begin(device, current.advance)
+                for number in range(current.num_batches):
                     started = time.monotonic()
                     audio = next(decoded)
-                    one.waited += time.monotonic() - started
-                    under_way.add(one, one.work.start(number, audio, runner, one.advance))
+                    current.waited += time.monotonic() - started
+                    under_way.add(current, current.work.start(number, audio, runner, current.advance))
                     yield from under_way.complete(runner.depth)
-                under_way.add(one, None)
+                under_way.add(current, None)
             yield from under_way.complete(0)
 
 
@@ -320,14 +320,14 @@ class _UnderWay:
         Yields each unit whose batches are all taken, with its results and the seconds of computing them.
         """
         while self._queue and (self._num_batches > depth or self._queue[0][1] is None):
-            one, take = self._queue.popleft()
+            unit, take = self._queue.popleft()
             if take is not None:
                 take()
                 self._num_batches -= 1
                 continue
-            computed = one.work.finish(one.advance)
+            computed = unit.work.finish(unit.advance)
             wall, self._started = time.monotonic() - self._started, time.monotonic()
-            yield one, computed, wall
+            yield unit, computed, wall
 
 
 def _named(decoded: Decoded, batch: Batch[Any]) -> Decoded:
@@ -344,12 +344,12 @@ def _named(decoded: Decoded, batch: Batch[Any]) -> Decoded:
     return decoded
 
 
-def _publish(one: _Begun, computed: Any, wall: float, execution: Execution) -> Marker:
+def _publish(begun: _Begun, computed: Any, wall: float, execution: Execution) -> Marker:
     def write(writer: UnitWriter) -> None:
-        one.work.write(computed, writer)
-        writer.extra.update({WALL: wall, WAITED: one.waited})
+        begun.work.write(computed, writer)
+        writer.extra.update({WALL: wall, WAITED: begun.waited})
 
-    return execution.do_unit(one.unit, write)
+    return execution.do_unit(begun.unit, write)
 
 
 def run_with_model(

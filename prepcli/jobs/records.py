@@ -102,11 +102,11 @@ class Records:
     @property
     def described(self) -> list[str]:
         """Sentences for the report on the containers that are read; empty if all inputs are manifests."""
-        found = describe([source.path for source in self.index.sources], len(self) + len(self.index.problems))
-        languages = (record.get("lang") for _, record in self.sample()) if found else ()
-        number = next((one for one in languages if isinstance(one, (int, float))), None)
-        found += [note_on_moved(self.index.num_moved, "their cuts")] if self.index.num_moved else []
-        return found if number is None else [*found, NUMBERED_LANGUAGES.format(number)]
+        notes = describe([source.path for source in self.index.sources], len(self) + len(self.index.problems))
+        languages = (record.get("lang") for _, record in self.sample()) if notes else ()
+        number = next((language for language in languages if isinstance(language, (int, float))), None)
+        notes += [note_on_moved(self.index.num_moved, "their cuts")] if self.index.num_moved else []
+        return notes if number is None else [*notes, NUMBERED_LANGUAGES.format(number)]
 
     def line(self, record: int) -> bytes:
         """The manifest line of a record, without its line end."""
@@ -140,7 +140,7 @@ class Records:
             return []
         named = [entry.audio_filepath, entry.get(_CONTEXT) if _CONTEXT in entry.fields else None]
         paths = [self.audio_path(record, path) for path in named if isinstance(path, str) and path]
-        return [one for path in paths for one in in_store(path)]
+        return [catalogue for path in paths for catalogue in in_store(path)]
 
     def _has_audio_in_store(self) -> bool:
         """Whether audio is in an object store, judged by a sample of the records."""
@@ -209,7 +209,7 @@ class Records:
         They explain the names of records in containers, and say that all paths are absolute if the manifests have
         several base folders. If neither applies, they name the base folder of paths, unless this is `out`.
         """
-        paths = [one.path for one in self.index.sources]
+        paths = [source.path for source in self.index.sources]
         named = names_note(paths)
         base = self.audio_base_dir
         if base is None:
@@ -241,7 +241,9 @@ class Records:
             units=list(units),
             records_in=len(self) + len(self.index.problems),
             contents=contents,
-            inputs=[InputFile(one.path, one.sha256, one.state, content_digest) for one in self.index.sources],
+            inputs=[
+                InputFile(source.path, source.sha256, source.state, content_digest) for source in self.index.sources
+            ],
             planned_rejects={reason: count for reason, count in rejects.items() if count},
             num_skipped=self.index.num_skipped,
             notes=[*self.described, *notes, *notes_on_seconds(typical_seconds(self.index.duration))],

@@ -33,7 +33,7 @@ def with_ids(keys: Mapping[str, KeyFunction], manifests: Sequence[str]) -> dict[
     computed from the id. The name of such a key begins with `own `. `take_ids` decides later whether these keys replace
     the keys from paths.
     """
-    if not all(isinstance(one, Catalogue) and one.lower().endswith(".parquet") for one in manifests):
+    if not all(isinstance(manifest, Catalogue) and manifest.lower().endswith(".parquet") for manifest in manifests):
         return dict(keys)
     own: dict[str, KeyFunction] = {
         f"{_OWN}{name}": FieldKey(GIVEN_ID.field, partial(_of_id, function), is_optional=True)
@@ -52,7 +52,7 @@ def take_ids(index: ManifestIndex) -> bool:
     given = index.keys.get(GIVEN_ID.field)
     if given is None or not given.all() or num_distinct(given) != len(given):
         return False
-    for name in [one for one in index.keys if one.startswith(_OWN)]:
+    for name in [key for key in index.keys if key.startswith(_OWN)]:
         index.keys[name.removeprefix(_OWN)] = index.keys[name]
     return True
 

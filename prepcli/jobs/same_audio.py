@@ -124,10 +124,10 @@ def forms(audio: Iterable[Audio]) -> Hashes:
     rows = list(audio)
     files, channels = (
         np.frombuffer(b"".join(map(key_bytes, texts)), "<u8")[:, None]
-        for texts in ([real_file("", one.path) for one in rows], [one.channel for one in rows])
+        for texts in ([real_file("", row.path) for row in rows], [row.channel for row in rows])
     )
-    starts = _steps(np.array([one.offset for one in rows], np.float64), START_STEP)
-    lengths = _steps(np.array([one.duration for one in rows], np.float64), LENGTH_STEP)
+    starts = _steps(np.array([row.offset for row in rows], np.float64), START_STEP)
+    lengths = _steps(np.array([row.duration for row in rows], np.float64), LENGTH_STEP)
     near = np.array([-1.0, 0.0, 1.0])
     around = starts[:, None] + near.repeat(3), lengths[:, None] + np.tile(near, 3)
     return hash_segments(files ^ mix64(channels), *around)

@@ -294,9 +294,9 @@ def select(
         treatments, of_line = treatments_of(contents, unit, lines, outcome, keeps_skipped)
         first = Origin(contents.slices.inputs[unit.source].path, unit.first_line)
         num_rejects = _reject(lines, treatments, of_line, first, writer)
-        changes = dict(each_line([one.changes for one in treatments], of_line))
+        changes = dict(each_line([treatment.changes for treatment in treatments], of_line))
         for file in range(len(names)):
-            which = np.array([one.file == file for one in treatments])[of_line]
+            which = np.array([treatment.file == file for treatment in treatments])[of_line]
             count = int(np.count_nonzero(which))
             if count:
                 changed = {
@@ -365,7 +365,7 @@ def _dry_run(
         skipped=made.num_skipped,
         units=len(made.units),
         notes=made.notes,
-        details={name: str(one) if isinstance(one, Path) else one for name, one in facts(contents).items()},
+        details={name: str(value) if isinstance(value, Path) else value for name, value in facts(contents).items()},
         left_out=num_left_out,
     )
 
@@ -379,7 +379,7 @@ def each_line(values: Sequence[Item | None], of_line: Ints) -> Iterator[tuple[in
 
     `of_line`: for each line, the index of its value in `values`.
     """
-    for line in np.flatnonzero(np.array([one is not None for one in values])[of_line]).tolist():
+    for line in np.flatnonzero(np.array([value is not None for value in values])[of_line]).tolist():
         value = values[of_line[line]]
         if value is not None:
             yield line, value
@@ -392,15 +392,15 @@ def _reject(lines: "Lines", treatments: Sequence[Treatment], of_line: Ints, firs
     appended to them.
     """
     data, bounds = lines.data, lines.bounds
-    reasons = [one.rejected for one in treatments]
+    reasons = [treatment.rejected for treatment in treatments]
     appends = can_append(data)
     texts = [
-        to_append(one, first.manifest) if one and one.reason is RejectReason.FILTERED and appends else None
-        for one in reasons
+        to_append(reject, first.manifest) if reject and reject.reason is RejectReason.FILTERED and appends else None
+        for reject in reasons
     ]
     rejects: list[bytes] = []
     counts = Counter[RejectReason]()
-    which = np.flatnonzero(np.array([one is not None for one in reasons])[of_line])
+    which = np.flatnonzero(np.array([reject is not None for reject in reasons])[of_line])
     for line, number in zip(which.tolist(), of_line[which].tolist(), strict=True):
         text, end = texts[number], bounds[line + 1] - 2
         if text is not None and data[end] == _CLOSE:

@@ -44,7 +44,7 @@ class RecordSource:
         if not isinstance(output, OutputFile):  # an OUT that is a file may be there, and MANIFEST a data set
             refuse_swapped(str(manifest), output.path)
         commits = partial(revisions_of, output.workspace, output.engine)
-        inputs = [manifests_of(str(one), asked, commits) for one in (manifest, *more)]
+        inputs = [manifests_of(str(spec), asked, commits) for spec in (manifest, *more)]
         self.manifests = [path for paths in inputs for path in paths]
         refuse_unused(self.manifests, asked)
         self.input_of = [number for number, paths in enumerate(inputs) for _ in paths]

@@ -211,13 +211,13 @@ def _nemo_decoder_with(
 
 def _read_odd_line(line: bytes, columns: Columns, collector: Collector | None) -> _Values | None:
     """Read one line by the rules of `read_line`, slowly; None if it is skipped."""
-    found = read_line(line, columns.cuts)
-    if found is None:
+    usable = read_line(line, columns.cuts)
+    if usable is None:
         return None
-    number = _numbers_of_odd_line(line, found.fields, columns)
-    record = found.record
+    number = _numbers_of_odd_line(line, usable.fields, columns)
+    record = usable.record
     if record is None:
-        return _Values([found.duration], [], [], [], number)
+        return _Values([usable.duration], [], [], [], number)
     texts = [[key.of(_field_text(record, key))] for _, key in columns.field_keys]
     if collector:
         collector.add([[record.duration if name == "duration" else record.get(name)] for name in collector.fields])

@@ -111,12 +111,12 @@ def data_in_directory(directory: str) -> DataSet | Mix:
     top = path_of(directory)
     refuse_unfinished(top)
     # lhotse gives the files of a single shard no number, so they look like other files of cuts.
-    for one in (*sets_in(top), SharSet(top, is_flat=True), SharSet(top)):
-        if paths := one.record_files():
-            return DataSet(paths, one.kind == "shar", parquet=ParquetColumns() if one.kind == "parquet" else None)
-        if one.parts:
-            one.check_parts()
-            return _mix([(data_in_directory(str(bucket.folder)), None) for bucket in one.parts.values()])
+    for stored in (*sets_in(top), SharSet(top, is_flat=True), SharSet(top)):
+        if paths := stored.record_files():
+            return DataSet(paths, stored.kind == "shar", parquet=ParquetColumns() if stored.kind == "parquet" else None)
+        if stored.parts:
+            stored.check_parts()
+            return _mix([(data_in_directory(str(bucket.folder)), None) for bucket in stored.parts.values()])
     raise UsageError(
         f"{directory} holds neither Shar (cuts.*, cuts/cuts.*) nor a tarred set "
         "(sharded_manifests/manifest_*.json, tarred_audio_manifest.json, bucket1/...) nor Parquet files"
@@ -160,10 +160,10 @@ def _parse_manifest_filepath(value: Any) -> DataSet | Mix:
 
 def _parse_shar_path(value: Any) -> DataSet | Mix:
     if isinstance(value, str):
-        found = data_in_directory(value) if is_dir(value) else None
-        if not isinstance(found, DataSet) or not found.cuts:
+        data = data_in_directory(value) if is_dir(value) else None
+        if not isinstance(data, DataSet) or not data.cuts:
             raise UsageError(f"shar_path is not a directory with cuts.*: {value}")
-        return found
+        return data
     if isinstance(value, dict):
         cuts = value.get("cuts")
         if not cuts:

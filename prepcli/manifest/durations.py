@@ -92,7 +92,7 @@ def read_input(
     leaves = [(leaf, _columns_of(leaf, numbers, seconds_of, selection)) for leaf in leaves_of(data)]
     if num_examples > 0:
         return _read_some(data, leaves, num_workers, (min_duration, max_duration), num_examples, selection)
-    found = Durations()
+    lengths = Durations()
     kept: list[Floats] = []
     kept_numbers: list[Counts] = []
     alike: list[Columns] = []  # files with equal columns share one pool of workers
@@ -101,17 +101,17 @@ def read_input(
             alike.append(columns)
     for columns in alike:
         paths = [path for leaf, of_leaf in leaves if of_leaf == columns for path in leaf.paths]
-        for part in _parts(paths, columns, num_workers, found, selection):
+        for part in _parts(paths, columns, num_workers, lengths, selection):
             seconds = part.duration
             inside = (seconds >= min_duration) & (seconds <= max_duration)
             whole = inside.all()
             kept.append(seconds if whole else seconds[inside])
-            found.num_discarded += len(seconds) - len(kept[-1])
+            lengths.num_discarded += len(seconds) - len(kept[-1])
             if columns.numbers:
                 kept_numbers.append(part.number if whole else part.number[inside])
-    found.seconds = np.concatenate([np.empty(0), *kept])
-    found.numbers = np.concatenate([np.empty(0, np.int32), *kept_numbers])
-    return found
+    lengths.seconds = np.concatenate([np.empty(0), *kept])
+    lengths.numbers = np.concatenate([np.empty(0, np.int32), *kept_numbers])
+    return lengths
 
 
 def _columns_of(
@@ -141,7 +141,7 @@ def _read_some(
     wanted: int,
     selection: Selection | None,
 ) -> Durations:
-    found = Durations()
+    lengths = Durations()
     # No leaf needs more than the wanted number of examples, so reading stops there, unless its length is its weight.
     stop = wanted if isinstance(data, DataSet) or _all_weighed(data) else None
     if stop is not None and wanted < _FEW_EXAMPLES:
@@ -149,11 +149,11 @@ def _read_some(
     read = []
     numbers = []
     for leaf, columns in leaves:
-        before = found.num_lines
+        before = lengths.num_lines
         pieces: list[Floats] = []
         more: list[Counts] = []
         kept = 0
-        for part in _parts(leaf.paths, columns, num_workers, found, selection):
+        for part in _parts(leaf.paths, columns, num_workers, lengths, selection):
             pieces.append(part.duration)
             more.append(part.number)
             kept += int(((part.duration >= limits[0]) & (part.duration <= limits[1])).sum())
@@ -161,28 +161,28 @@ def _read_some(
                 break
         seconds = np.concatenate([np.empty(0), *pieces])
         inside = (seconds >= limits[0]) & (seconds <= limits[1])
-        read.append(LeafDurations(seconds, inside, found.num_lines - before))
+        read.append(LeafDurations(seconds, inside, lengths.num_lines - before))
         numbers.append(np.concatenate([np.empty(0, np.int32), *more]))
     places, num_drawn = draw(data, read, wanted)
-    found.seconds = np.concatenate([np.empty(0), *(leaf.seconds[at] for leaf, at in zip(read, places, strict=True))])
-    found.numbers = np.concatenate(
+    lengths.seconds = np.concatenate([np.empty(0), *(leaf.seconds[at] for leaf, at in zip(read, places, strict=True))])
+    lengths.numbers = np.concatenate(
         [np.empty(0, np.int32), *(of_leaf[at] for of_leaf, at in zip(numbers, places, strict=True) if len(of_leaf))]
     )
-    found.num_discarded = num_drawn - len(found.seconds)
-    return found
+    lengths.num_discarded = num_drawn - len(lengths.seconds)
+    return lengths
 
 
 def _parts(
-    paths: Sequence[str], columns: Columns, num_workers: int, found: Durations, selection: Selection | None
+    paths: Sequence[str], columns: Columns, num_workers: int, lengths: Durations, selection: Selection | None
 ) -> Iterator[Part]:
-    """Yield the parts of all files in order; lines are counted in `found`.
+    """Yield the parts of all files in order; lines are counted in `lengths`.
 
     With a `selection`, the columns `duration` and `number` of a part have the selected records only.
     """
     for path, parts in zip(paths, scan_files(paths, columns, num_workers), strict=True):
         lines = num_bytes = 0
         for part in parts:
-            found.count(path, lines, part)
+            lengths.count(path, lines, part)
             lines += part.num_lines
             num_bytes += part.num_bytes
             check_is_manifest(path, part, num_bytes)

@@ -211,9 +211,9 @@ def scan_files(
         [Range(path, 0, None)] if columns.parquet else ranges_of(path, sizes[path], short=not columns.digest)
         for path in paths
     ]
-    pooled = [one for of_file in ranges for one in of_file if not _read_here(one, sizes[one.path])]
+    pooled = [part for of_file in ranges for part in of_file if not _read_here(part, sizes[part.path])]
     # Sending each of many small ranges to a worker would take longer than reading it.
-    groups = list(grouped(pooled, lambda one: (one.stop or sizes[one.path]) - one.start, _GROUP_BYTES))
+    groups = list(grouped(pooled, lambda part: (part.stop or sizes[part.path]) - part.start, _GROUP_BYTES))
     scanned = map_in_order(partial(_scan_group, columns=columns), groups, workers_for(sizes.items(), num_workers))
     results = chain.from_iterable(scanned)
     for path, of_file in zip(paths, ranges, strict=True):
@@ -223,8 +223,8 @@ def scan_files(
             check_unchanged(path, states[path])
 
 
-def _read_here(one: Range, num_bytes: int) -> bool:
-    return is_gzip(one.path) and num_bytes > _MAX_POOLED_GZIP_BYTES
+def _read_here(part: Range, num_bytes: int) -> bool:
+    return is_gzip(part.path) and num_bytes > _MAX_POOLED_GZIP_BYTES
 
 
 def grouped(items: Iterable[Item], num_bytes: Callable[[Item], int], min_bytes: int) -> Iterator[list[Item]]:
@@ -242,7 +242,7 @@ def grouped(items: Iterable[Item], num_bytes: Callable[[Item], int], min_bytes: 
 
 
 def _scan_group(ranges: Sequence[Range], columns: Columns) -> list[list[Part]]:
-    return [list(scan(one, columns)) for one in ranges]
+    return [list(scan(part, columns)) for part in ranges]
 
 
 def _next_parts(results: Iterator[list[Part]], count: int) -> Iterator[Part]:

@@ -195,17 +195,17 @@ def save_index(folder: Path, builder: IndexBuilder, files: ColumnFiles, columns:
         file.write(msgspec.msgpack.encode(index.problems))
     sources = [
         StoredSource(
-            path=one.path,
-            sha256=one.sha256,
-            num_bytes=one.num_bytes,
-            num_lines=one.num_lines,
-            spooled="" if one.plain_path in (None, one.path) else os.path.basename(str(one.plain_path)),
-            state=one.state,
+            path=source.path,
+            sha256=source.sha256,
+            num_bytes=source.num_bytes,
+            num_lines=source.num_lines,
+            spooled="" if source.plain_path in (None, source.path) else os.path.basename(str(source.plain_path)),
+            state=source.state,
             first=first,
             num_gaps=len(gaps),
-            begin=one.begin,
+            begin=source.begin,
         )
-        for one, first, gaps in zip(index.sources, index.first[:-1], index.records_before_gaps, strict=True)
+        for source, first, gaps in zip(index.sources, index.first[:-1], index.records_before_gaps, strict=True)
     ]
     counts = index.first[-1], index.num_skipped, index.num_moved
     save_stored(folder, StoredIndex(sources, *counts, _keys(columns), index.found))
@@ -238,18 +238,18 @@ def load_index(folder: Path, stored: StoredIndex, spool: Path) -> ManifestIndex:
     for name in ("start", "length", "duration", "offset"):
         setattr(index, name, map_array(folder / f"{name}.npy", stored.num_records))
     index.keys = {name: map_array(folder / f"{KEY_PREFIX}{name}.npy", stored.num_records) for name in stored.keys}
-    gaps = map_array(folder / f"{_GAPS}.npy", sum(one.num_gaps for one in stored.sources))
-    copies = {name: spool / name for name in {one.spooled for one in stored.sources} if name}
+    gaps = map_array(folder / f"{_GAPS}.npy", sum(source.num_gaps for source in stored.sources))
+    copies = {name: spool / name for name in {source.spooled for source in stored.sources} if name}
     if not all(map(is_whole, copies.values())):
         raise ValueError(spool)
     done = 0
-    for one in stored.sources:
-        plain = str(copies.get(one.spooled, one.path))
-        source = SourceFile(one.path, one.sha256, one.num_bytes, one.num_lines, plain, one.state, one.begin)
+    for entry in stored.sources:
+        plain = str(copies.get(entry.spooled, entry.path))
+        source = SourceFile(entry.path, entry.sha256, entry.num_bytes, entry.num_lines, plain, entry.state, entry.begin)
         index.sources.append(source)
-        index.records_before_gaps.append(gaps[done : done + one.num_gaps])
-        done += one.num_gaps
-    index.first = [*(one.first for one in stored.sources), stored.num_records]
+        index.records_before_gaps.append(gaps[done : done + entry.num_gaps])
+        done += entry.num_gaps
+    index.first = [*(source.first for source in stored.sources), stored.num_records]
     index.num_skipped, index.num_moved, index.found = stored.num_skipped, stored.num_moved, stored.found
     index.problems = msgspec.msgpack.decode((folder / _PROBLEMS).read_bytes(), type=list[Problem])
     return index

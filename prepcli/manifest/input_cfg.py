@@ -104,7 +104,7 @@ def _paths(entry: dict[str, Any], key: str, kind: str, seen: tuple[str, ...]) ->
     value = entry.get(key)
     if not value:
         raise UsageError(f"an entry{in_file(seen)} of type {kind} has no {key}")
-    return tuple(path for one in (value if isinstance(value, list) else [value]) for path in expand_paths(str(one)))
+    return tuple(path for item in (value if isinstance(value, list) else [value]) for path in expand_paths(str(item)))
 
 
 def config_entries(
@@ -145,10 +145,10 @@ def _section(
     `is_outermost`: whether no other file includes the mapping. In an included file, NeMo ignores limits and similar
     keys; then the `remarks` of the settings say that they are not used.
     """
-    found = find_section(config)
-    if found is None:
+    place_and_section = find_section(config)
+    if place_and_section is None:
         raise _names_no_data(config, seen)
-    place, section = found
+    place, section = place_and_section
     keys, others = read_loader_keys(section, _file(seen))
     if is_outermost:
         settings = replace(
@@ -199,8 +199,8 @@ def is_input_of(data: str, section: dict[str, Any]) -> bool:
     entries = section.get("input_cfg")
     if not isinstance(entries, list) or not named.endswith((".yaml", ".yml")) or not os.path.isfile(named):
         return False
-    found = _load(named)
-    return entries == (found.get("input_cfg") if isinstance(found, dict) else found)
+    content = _load(named)
+    return entries == (content.get("input_cfg") if isinstance(content, dict) else content)
 
 
 def _inherit(outer: EntrySettings, entry: dict[str, Any], seen: tuple[str, ...]) -> EntrySettings:
@@ -237,9 +237,9 @@ def _weights(weights: Sequence[Any], seen: tuple[str, ...]) -> tuple[float, ...]
         return (1.0,) * len(weights)
     for weight in weights:
         if not isinstance(weight, int | float) or not 0 < weight <= sys.float_info.max:
-            found = text if len(text := str(weight)) <= 60 else f"{text[:20]}... ({len(text)} characters)"
+            shown = text if len(text := str(weight)) <= 60 else f"{text[:20]}... ({len(text)} characters)"
             raise UsageError(
-                f"where one entry of a list{in_file(seen)} has a weight, each needs one above 0; found {found}"
+                f"where one entry of a list{in_file(seen)} has a weight, each needs one above 0; found {shown}"
             )
     return tuple(map(float, weights))
 

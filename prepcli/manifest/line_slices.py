@@ -89,17 +89,17 @@ def slice_lines(
         UsageError: a file is missing or damaged.
         InputChangedError: a file changes during reading.
     """
-    found = LineSlices()
+    slices = LineSlices()
     for path in paths:
         check_file(path, "input")
         state = state_of(path)
         plain = str(plain_copy(path, spool)) if spool and is_copied(path) else path
         with open_bytes(plain) as file:
-            digest = _cut(found, Reader(path, file), min(MAX_UNIT_BYTES, size_of(plain) // MIN_UNITS), on_block)
+            digest = _cut(slices, Reader(path, file), min(MAX_UNIT_BYTES, size_of(plain) // MIN_UNITS), on_block)
         check_unchanged(path, state)
-        found.plain.append(plain)
-        found.inputs.append(InputFile(path, digest, state))
-    return found
+        slices.plain.append(plain)
+        slices.inputs.append(InputFile(path, digest, state))
+    return slices
 
 
 def slice_catalog(file: BinaryIO, max_bytes: int, min_units: int) -> LineSlices:
@@ -108,18 +108,18 @@ def slice_catalog(file: BinaryIO, max_bytes: int, min_units: int) -> LineSlices:
     A unit has about `max_bytes` bytes. In a small file units are smaller, so that there are `min_units` of them, but
     not below `MIN_UNIT_BYTES`. The `inputs` of the result are one entry, with the file's digest and an empty path.
     """
-    found = LineSlices(plain=[""], _files={0: file})
+    slices = LineSlices(plain=[""], _files={0: file})
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
-    found.inputs.append(InputFile("", _cut(found, Reader("", file), min(max_bytes, size // min_units))))
-    return found
+    slices.inputs.append(InputFile("", _cut(slices, Reader("", file), min(max_bytes, size // min_units))))
+    return slices
 
 
-def _cut(found: LineSlices, reader: Reader, per_unit: int, on_block: Callable[[bytes], None] | None = None) -> str:
-    """Add the units of a file to `found`, each of about `per_unit` bytes; returns the SHA-256 of the file's content."""
+def _cut(slices: LineSlices, reader: Reader, per_unit: int, on_block: Callable[[bytes], None] | None = None) -> str:
+    """Add the units of a file to `slices`, each of about `per_unit` bytes; returns the SHA-256 of the content."""
     per_unit = max(MIN_UNIT_BYTES, per_unit)
     digest = hashlib.sha256()
-    source, offset, line, rest = len(found.inputs), 0, 1, b""
+    source, offset, line, rest = len(slices.inputs), 0, 1, b""
     while True:
         block = reader.read(_BLOCK_BYTES)
         digest.update(block)
@@ -133,10 +133,10 @@ def _cut(found: LineSlices, reader: Reader, per_unit: int, on_block: Callable[[b
             piece = data[at:cut]
             count = len(_not_blank(_without_mark(piece, offset)))
             if count:
-                number = len(found.units)
+                number = len(slices.units)
                 unit = LineSlice(f"lines_{number:06d}", float(count), count, source, offset, len(piece), line)
-                found.units.append(unit)
-                found.num_records += count
+                slices.units.append(unit)
+                slices.num_records += count
             if on_block is not None:
                 on_block(piece)
             line += piece.count(b"\n")

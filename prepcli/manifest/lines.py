@@ -137,10 +137,10 @@ def decode_lines(data: bytes, chars: Chars, ends: Ends, decoder: msgspec.json.De
             return [decoder.decode(line) for line in data.removesuffix(b"\n").split(b"\n")]
         # Twice as fast as decoding line by line. Equal numbers of objects and lines mean one object per line, and no
         # empty line.
-        found = decoder.decode_lines(data)
+        objects = decoder.decode_lines(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    return found if len(found) == len(ends) else None
+    return objects if len(objects) == len(ends) else None
 
 
 def check_usable(lines: Sequence[NemoLine]) -> bool:

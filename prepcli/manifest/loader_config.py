@@ -80,10 +80,10 @@ def check_loader_config(path: Path, data: str = "") -> None:
 def limits_of_config(path: Path, data: str) -> dict[str, float]:
     """The limits of examples that a data loader's config has, by key; for the arguments see `write_loader_config`."""
     section = _read(path, data).section if path.exists() else {}
-    found = {name: section.get(name) for name in _LIMITS}
+    limits = {name: section.get(name) for name in _LIMITS}
     return {
         name: value
-        for name, value in found.items()
+        for name, value in limits.items()
         if isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0
     }
 
@@ -189,15 +189,15 @@ def _read(path: Path, data: str) -> _Config:
     document = config.value
     if not isinstance(document, dict):
         raise UsageError(f"{option('--write-config', path)}: it is not a mapping of options")
-    found = [(place, section) for place, section in loader_sections(document) if config.mapping(place)]
-    if not found and (not document or LOADER_KEYS.intersection(document)):
+    sections = [(place, section) for place, section in loader_sections(document) if config.mapping(place)]
+    if not sections and (not document or LOADER_KEYS.intersection(document)):
         return _Config(config, line_end, (), document)
-    belonging = [one for one in found if _belongs(one[1], data)] if len(found) > 1 else []
-    if len(found) == 1 or len(belonging) == 1:
-        return _Config(config, line_end, *(belonging or found)[0])
-    names = ", ".join(".".join(one) for one in PLACES)
-    why = f"it has {' and '.join('.'.join(place) for place, _ in found)}" if found else f"it has none of {names}"
-    if found and data:
+    belonging = [pair for pair in sections if _belongs(pair[1], data)] if len(sections) > 1 else []
+    if len(sections) == 1 or len(belonging) == 1:
+        return _Config(config, line_end, *(belonging or sections)[0])
+    names = ", ".join(".".join(place) for place in PLACES)
+    why = f"it has {' and '.join('.'.join(place) for place, _ in sections)}" if sections else f"it has none of {names}"
+    if sections and data:
         why += f", and {'several' if belonging else 'none'} of them read{'' if belonging else 's'} {data}"
     raise UsageError(
         f"{option('--write-config', path)}: it is not clear where the options belong: {why}; write them into a new "

@@ -48,7 +48,7 @@ class LoaderKeys:
     prompt_format: str | None = None
 
 
-_NAMES = tuple(one.name for one in fields(LoaderKeys))
+_NAMES = tuple(field.name for field in fields(LoaderKeys))
 _TEXTS = ("text_field", "lang_field", "audio_locator_tag", "prompt_format")
 _ONE_PER_BIN = ("max_tps", "max_tpt")
 
@@ -101,7 +101,7 @@ def read_loader_keys(section: dict[str, Any], where: str) -> tuple[LoaderKeys, l
     Raises:
         UsageError: a value has the wrong type.
     """
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     others: list[str] = []
     for name, value in section.items():
         if name in DATA_KEYS or _WITHOUT_EFFECT.fullmatch(str(name)) or _is_default(value):
@@ -109,10 +109,10 @@ def read_loader_keys(section: dict[str, Any], where: str) -> tuple[LoaderKeys, l
         if isinstance(value, list) and name in _ONE_PER_BIN:
             continue
         if name in _NAMES and not is_reference(value):
-            found[name] = typed_value(name, value, where)
+            values[name] = typed_value(name, value, where)
         elif value is not False:
             others.append(str(name))
-    return LoaderKeys(**found), others
+    return LoaderKeys(**values), others
 
 
 def _is_default(value: Any) -> bool:

@@ -88,7 +88,7 @@ def _closed_folder(path: str) -> Path | None:
     try:
         os.stat(_file_of(path))
     except PermissionError:
-        return next(one for one in Path(os.path.realpath(_file_of(path))).parents if os.path.exists(one))
+        return next(parent for parent in Path(os.path.realpath(_file_of(path))).parents if os.path.exists(parent))
     except (OSError, ValueError):
         pass
     return None

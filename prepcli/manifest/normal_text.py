@@ -18,5 +18,5 @@ def normal_text(text: str) -> str:
 @cache
 def _punctuation() -> re.Pattern[str]:
     """The pattern of white space and all punctuation, as Unicode defines it. It does not match vowel signs."""
-    found = [chr(code) for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code))[0] == "P"]
-    return re.compile(rf"[\s{re.escape(''.join(found))}]+")
+    chars = [chr(code) for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code))[0] == "P"]
+    return re.compile(rf"[\s{re.escape(''.join(chars))}]+")

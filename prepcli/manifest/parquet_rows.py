@@ -78,12 +78,12 @@ def _records(values: dict[str, list[Any]], stem: str, first: int, columns: Colum
     audio, seconds = values.pop(columns.parquet.audio, []), values.get(columns.parquet.duration)
     names = values.get("id") or [f"{stem}{first + number}" for number in range(len(audio or seconds or []))]
     if seconds is None:
-        seconds = [_seconds(one, columns, str(name)) for one, name in zip(audio, names, strict=True)]
+        seconds = [_seconds(value, columns, str(name)) for value, name in zip(audio, names, strict=True)]
     fields = {name: column for name, column in values.items() if name not in _NOT_FIELDS}
     fields |= {"audio_filepath": list(map(str, names)), "duration": seconds}
     records = [dict(zip(fields, row, strict=True)) for row in zip(*fields.values(), strict=True)]
-    for place, one in enumerate(seconds):
-        if one is None:
+    for place, value in enumerate(seconds):
+        if value is None:
             del records[place]["duration"]
     return records
 

@@ -90,24 +90,24 @@ class LineReader:
 
     def _read(self, source: int, start: int, length: int, up_to: int = 0) -> bytes:
         """Read `length` bytes of a source from byte `start` on; if `up_to` is larger, read up to `up_to` bytes."""
-        found = self._index.sources[source]
+        manifest = self._index.sources[source]
         file = self._file(source)
-        data = read_at(file, max(length, up_to), found.begin + start)
+        data = read_at(file, max(length, up_to), manifest.begin + start)
         # Checked after reading, to notice earlier writes. Not for a compressed file, whose unpacked copy is our own.
-        if found.plain_path == found.path and state_of(file) != self._states.get(source, found.state):
+        if manifest.plain_path == manifest.path and state_of(file) != self._states.get(source, manifest.state):
             self._check(source, file)
         if len(data) < length:
-            is_copy = found.plain_path not in (None, found.path)
-            what = f"{found.plain_path}, the copy of {found.path}," if is_copy else found.path
+            is_copy = manifest.plain_path not in (None, manifest.path)
+            what = f"{manifest.plain_path}, the copy of {manifest.path}," if is_copy else manifest.path
             raise InputChangedError(f"{what} has become shorter since it was indexed; run {same_command()} again")
         return data
 
     def _check(self, source: int, file: int | None = None) -> None:
         from prepcli.manifest.index import content_digest
 
-        found = self._index.sources[source]
+        manifest = self._index.sources[source]
         self._states[source] = check_unchanged(
-            found.path, found.state, file, lambda: content_digest(found.path) == found.sha256
+            manifest.path, manifest.state, file, lambda: content_digest(manifest.path) == manifest.sha256
         )
 
     def _file(self, source: int) -> int:
@@ -119,24 +119,24 @@ class LineReader:
         return file
 
     def _open(self, source: int) -> int:
-        found = self._index.sources[source]
+        manifest = self._index.sources[source]
         try:
             file = os.open(self._path(source), os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             self._check(source)
             raise
-        if found.plain_path is None:  # the file was just unpacked
+        if manifest.plain_path is None:  # the file was just unpacked
             self._check(source)
         return file
 
     def _path(self, source: int) -> str | Path:
-        found = self._index.sources[source]
-        if found.plain_path is not None:
-            return found.plain_path
+        manifest = self._index.sources[source]
+        if manifest.plain_path is not None:
+            return manifest.plain_path
         if self._unpacked is None:
             self._unpacked = Path(tempfile.mkdtemp(prefix="prepcli-manifest-"))
             weakref.finalize(self, _remove, self._unpacked, os.getpid())
-        return plain_copy(found.path, self._unpacked)
+        return plain_copy(manifest.path, self._unpacked)
 
 
 def _remove(directory: Path, owner: int) -> None:

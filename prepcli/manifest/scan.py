@@ -83,13 +83,13 @@ def _scan_range(reader: Reader, start: int, stop: int, in_line: bool, columns: C
     """Read the lines that begin from byte `start` to `stop`; `in_line`: the first bytes belong to an earlier line."""
     digest = hashlib.sha256() if columns.digest else None
     blocks = LineBlocks(columns)
-    found, num_moved = columns.looks_for is None, 0
+    is_found, num_moved = columns.looks_for is None, 0
     for data, at in _whole_lines(reader, start, stop, in_line, digest.update if digest else None):
         blocks.add(data, at)
-        found = found or (columns.looks_for is not None and columns.looks_for(data))
+        is_found = is_found or (columns.looks_for is not None and columns.looks_for(data))
         num_moved += data.count(MOVED_TEXT) if columns.counts_moved else 0
     part = blocks.finish(digest.digest() if digest else b"", reader.num_bytes)
-    part.found, part.num_moved = found and columns.looks_for is not None, num_moved
+    part.found, part.num_moved = is_found and columns.looks_for is not None, num_moved
     return part
 
 

@@ -148,7 +148,7 @@ def make_index(
     """
     begin = partial(begin_stage, folder, workspace)
     parts = folder / _PARTS
-    packed = [_Piece(n, one, Range(one.path, 0, None)) for n, one in enumerate(inputs) if is_copied(one.path)]
+    packed = [_Piece(n, entry, Range(entry.path, 0, None)) for n, entry in enumerate(inputs) if is_copied(entry.path)]
     unpacking = _tasks("unpack", parts, packed)
     try:
         parts.mkdir(exist_ok=True)
@@ -157,14 +157,14 @@ def make_index(
         _do(left, partial(_unpack, spool=spool), num_workers)
         plain = _plain_files(inputs, unpacking, spool)
         ranges = [ranges_of(at.path, at.num_bytes, begin=at.begin) for at in plain]
-        pieces = [_Piece(n, one, part) for n, one in enumerate(inputs) for part in ranges[n]]
+        pieces = [_Piece(n, entry, part) for n, entry in enumerate(inputs) for part in ranges[n]]
         reading = _tasks("read", parts, pieces)
         begin("reading manifests", len(reading), f"{_PARTS}/read-*")
         left = [task for task in reading if not has_parts(task.result_path, task.states)]
         _do(left, partial(_read, columns=columns), num_workers)
         begin("joining what was read", 1, INDEX_NAME)
         sources = [
-            new_source(str(one.path), at.path, one.state, at.begin) for one, at in zip(inputs, plain, strict=True)
+            new_source(str(entry.path), at.path, entry.state, at.begin) for entry, at in zip(inputs, plain, strict=True)
         ]
         _join(folder, sources, reading, columns, workspace.rank_id)
     except FileNotFoundError:
@@ -236,39 +236,39 @@ def _unpack(task: _Task, spool: Path) -> None:
         draft.replace(spool / name)
     finally:
         draft.unlink(missing_ok=True)
-    found = [_Unpacked(name, *at, one.input.state) for at, one in zip(places, task.pieces, strict=True)]
-    write_json(task.result_path, found)
+    unpacked = [_Unpacked(name, *at, piece.input.state) for at, piece in zip(places, task.pieces, strict=True)]
+    write_json(task.result_path, unpacked)
 
 
-def _content(one: Input) -> Iterator[bytes]:
+def _content(manifest: Input) -> Iterator[bytes]:
     """The uncompressed bytes of a manifest, in blocks."""
-    one.check_kind()
+    manifest.check_kind()
     try:
-        with open_bytes(one.path) as packed:
-            reader = Reader(one.path, packed)
+        with open_bytes(manifest.path) as packed:
+            reader = Reader(manifest.path, packed)
             while block := reader.read(_BLOCK_BYTES):
                 yield block
     except UsageError:
-        check_unchanged(one.path, one.state)  # the error of a file that changes is not damage
+        check_unchanged(manifest.path, manifest.state)  # the error of a file that changes is not damage
         raise
-    check_unchanged(one.path, one.state)
+    check_unchanged(manifest.path, manifest.state)
 
 
 def _is_unpacked(task: _Task, spool: Path) -> bool:
-    found = read_document(task.result_path, list[_Unpacked]) or []
-    are_whole = all(is_whole(spool / name) for name in {one.name for one in found})
-    return are_whole and [one.state for one in found] == task.states
+    unpacked = read_document(task.result_path, list[_Unpacked]) or []
+    are_whole = all(is_whole(spool / name) for name in {file.name for file in unpacked})
+    return are_whole and [file.state for file in unpacked] == task.states
 
 
 def _plain_files(inputs: Sequence[Input], unpacking: Sequence[_Task], spool: Path) -> list[_Plain]:
     """For each input, the place of its uncompressed bytes."""
-    plain = [_Plain(one.path, 0, one.state.num_bytes) for one in inputs]
+    plain = [_Plain(entry.path, 0, entry.state.num_bytes) for entry in inputs]
     for task in unpacking:
-        found = read_document(task.result_path, list[_Unpacked])
-        if found is None:
+        unpacked = read_document(task.result_path, list[_Unpacked])
+        if unpacked is None:
             raise FileNotFoundError(task.result_path)
-        for piece, one in zip(task.pieces, found, strict=True):
-            plain[piece.number] = _Plain(str(spool / one.name), one.begin, one.num_bytes)
+        for piece, file in zip(task.pieces, unpacked, strict=True):
+            plain[piece.number] = _Plain(str(spool / file.name), file.begin, file.num_bytes)
     return plain
 
 
@@ -294,7 +294,7 @@ def _join(
     folder: Path, sources: Sequence[SourceFile], reading: Sequence[_Task], columns: Columns, rank_id: str
 ) -> None:
     """Join the parts of all manifests to an index in `folder`."""
-    stream = (part for one in reading for part in read_parts(one.result_path))
+    stream = (part for task in reading for part in read_parts(task.result_path))
     following = next(stream, None)
 
     def parts_of(number: int) -> Iterator[Part]:
@@ -334,10 +334,13 @@ def shared_index(
     """
     if workspace is not None:
         inputs = [Input(path, state_of(check_file(path))) for path in paths]
-        if sum(one.state.num_bytes * (_COMPRESSION if is_gzip(one.path) else 1) for one in inputs) >= MIN_SHARED_BYTES:
-            found = _find_or_make(inputs, workspace, columns_of(keys, looks_for, paths), num_workers)
-            if found is not None:
-                return found
+        if (
+            sum(entry.state.num_bytes * (_COMPRESSION if is_gzip(entry.path) else 1) for entry in inputs)
+            >= MIN_SHARED_BYTES
+        ):
+            index = _find_or_make(inputs, workspace, columns_of(keys, looks_for, paths), num_workers)
+            if index is not None:
+                return index
     spool = None if workspace is None else workspace.spool
     return index_manifests(paths, num_workers=num_workers, keys=keys, looks_for=looks_for, spool_dir=spool)
 
@@ -346,20 +349,20 @@ def _find_or_make(
     inputs: Sequence[Input], workspace: Workspace, columns: Columns, num_workers: int
 ) -> ManifestIndex | None:
     """The shared index, which one rank makes if it does not exist; None if it cannot be written, as in a dry run."""
-    what = repr([_FORMAT, __version__, [_named(one.path) for one in inputs], _described(columns)])
+    what = repr([_FORMAT, __version__, [_named(entry.path) for entry in inputs], _described(columns)])
     name = _digest(what)
     # The name comes from sizes and times alone, because the servers of some network file systems disagree about the
     # rest. If files with another content have this place, a name from the whole state distinguishes them.
-    known = [[one.state[:2] for one in inputs], [tuple(one.state) for one in inputs]]
+    known = [[entry.state[:2] for entry in inputs], [tuple(entry.state) for entry in inputs]]
     folders = [workspace.index / f"{name}-{_digest(repr(states))}" for states in known]
     free = []
     for folder in dict.fromkeys([*folders, *workspace.index.glob(f"{name}-*")]):
         # A place is taken if a useless index was there before this rank looked. An index that another rank completes at
         # this moment is useful: a rank that makes a second one would find it removed.
         was_there = (folder / INDEX_NAME).exists()
-        found = _find(folder, inputs, workspace)
-        if found is not None:
-            return found
+        index = _find(folder, inputs, workspace)
+        if index is not None:
+            return index
         if folder in folders and not (was_there and (folder / INDEX_NAME).exists()):
             free.append(folder)
     if not free or workspace.spool is None or not _can_write(free[0]):  # a dry run, or an output that cannot be written
@@ -376,11 +379,11 @@ def _find_or_make(
     )
     do_once(folder / LOCK_FILE, make, lambda: _is_complete(folder), "is reading the manifests")
     remove_parts(folder)  # of a rank that has lost the lock, or was killed after it had completed the index
-    found = _load(folder, read_stored(folder), workspace)
-    if found is None:
+    index = _load(folder, read_stored(folder), workspace)
+    if index is None:
         raise PrepcliError(f"{folder} was removed during the run, which has stopped; run {same_command()} again")
     _remove_others(folder)
-    return found
+    return index
 
 
 def _named(path: str) -> str:
@@ -402,10 +405,9 @@ def _described(columns: Columns) -> list[object]:
 def _function(function: Callable[..., Any]) -> object:
     if isinstance(function, partial):
         return [_function(function.func), [_argument(value) for value in function.args], function.keywords]
-    found = getattr(function, "__wrapped__", function)
-    return (
-        f"{getattr(found, '__module__', 'builtins')}.{found.__qualname__}"  # a method such as str.strip has no module
-    )
+    wrapped = getattr(function, "__wrapped__", function)
+    module = getattr(wrapped, "__module__", "builtins")  # a method such as str.strip has none
+    return f"{module}.{wrapped.__qualname__}"
 
 
 def _argument(value: object) -> object:
@@ -425,17 +427,19 @@ def _can_write(folder: Path) -> bool:
 def _find(folder: Path, inputs: Sequence[Input], workspace: Workspace) -> ManifestIndex | None:
     """The index in `folder`; None if it is incomplete or damaged, or if the content of a manifest has changed."""
     stored = read_stored(folder)
-    if stored is None or [one.state.num_bytes for one in stored.sources] != [one.state.num_bytes for one in inputs]:
+    if stored is None or [source.state.num_bytes for source in stored.sources] != [
+        source.state.num_bytes for source in inputs
+    ]:
         return None
     doubtful = [
-        (source, one)
-        for source, one in zip(stored.sources, inputs, strict=True)
-        if source.state != one.state or workspace.verify_inputs
+        (source, entry)
+        for source, entry in zip(stored.sources, inputs, strict=True)
+        if source.state != entry.state or workspace.verify_inputs
     ]
-    for source, one in doubtful:
-        if content_digest(one.path) != source.sha256:
+    for source, entry in doubtful:
+        if content_digest(entry.path) != source.sha256:
             return None
-        source.state = one.state
+        source.state = entry.state
     if doubtful and workspace.spool is not None:
         with contextlib.suppress(OSError):  # so that the next start need not read the manifests again
             save_stored(folder, stored)

@@ -166,9 +166,9 @@ def _in_blocks(lines: Iterable[bytes]) -> Iterator[bytes]:
     """Join lines to blocks of at least `_BLOCK_BYTES`; the last block may be smaller."""
     pending: list[bytes] = []
     size = 0
-    for one in lines:
-        pending.append(one)
-        size += len(one)
+    for line in lines:
+        pending.append(line)
+        size += len(line)
         if size >= _BLOCK_BYTES:
             yield b"".join(pending)
             pending, size = [], 0
@@ -248,10 +248,10 @@ class Reader:
 
     def read_all(self, num_bytes: int) -> bytes:
         """`num_bytes` bytes, fewer only at the end; raises as `read` does."""
-        found = self.read(num_bytes)
-        while len(found) < num_bytes and (more := self.read(num_bytes - len(found))):
-            found += more
-        return found
+        data = self.read(num_bytes)
+        while len(data) < num_bytes and (more := self.read(num_bytes - len(data))):
+            data += more
+        return data
 
     def give_back(self, data: bytes) -> None:
         """Make the next call of `read` begin with `data`."""

@@ -87,10 +87,10 @@ def _make_once(
     Its name is `<key>-<size in bytes><suffix>`. If a complete file of this key exists already, nothing is written.
     `before`: the state of the file at `path` before it was read; raises `InputChangedError` if it has changed since.
     """
-    found = next(filter(is_whole, directory.glob(f"{key}-*{suffix}")), None)
-    if found is not None:
+    copy = next(filter(is_whole, directory.glob(f"{key}-*{suffix}")), None)
+    if copy is not None:
         source.close()
-        return found
+        return copy
     directory.mkdir(parents=True, exist_ok=True)
     partial = directory / f"{key}.{uuid.uuid4().hex}{DRAFT_SUFFIX}"
     try:

@@ -85,7 +85,7 @@ def _conversation(line: bytes, data: TextSet) -> list[Turn] | None:
     conversation = fields.get("conversations")
     if not isinstance(conversation, list) or not conversation:
         raise RecordRejected(RejectReason.MISSING_FIELD, "the field conversations is missing")
-    turns = [_turn(one, data.settings.audio_locator_tag or "") for one in conversation]
+    turns = [_turn(turn, data.settings.audio_locator_tag or "") for turn in conversation]
     tags = dict(data.settings.tags)
     context, system = tags.get("context"), tags.get("system_prompt")
     if context is not None and turns[0].role == "user" and turns[0].duration is not None:

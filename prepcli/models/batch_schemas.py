@@ -81,7 +81,7 @@ class Schema:
 
         `lengths` are the numbers of entries of input and output.
         """
-        tensors = [(one.name, _tensor(one, size, lengths, device)) for one in self.items]
+        tensors = [(item.name, _tensor(item, size, lengths, device)) for item in self.items]
         by_position = [tensor for name, tensor in tensors if name is None]
         by_name = {name: tensor for name, tensor in tensors if name is not None}
         if self.make is tuple and not by_name:
@@ -120,7 +120,7 @@ def schema_of(model: Any) -> Schema:
         UsageError: the model declares no schema that is known, and is not a MagpieTTS model.
     """
     if not hasattr(type(model), "oomptimizer_schema"):
-        if any(one.__name__ == "MagpieTTSModel" for one in type(model).__mro__):
+        if any(base.__name__ == "MagpieTTSModel" for base in type(model).__mro__):
             return _magpie_schema(model)
         raise UsageError(
             f"a model of the class {type(model).__name__} has no oomptimizer_schema, so that it is not known what its "
@@ -130,17 +130,17 @@ def schema_of(model: Any) -> Schema:
         # The schema reads the size of a tokenizer, which a model of characters does not have.
         model.tokenizer = SimpleNamespace(vocab_size=len(model.decoder.vocabulary))
     try:
-        found = model.oomptimizer_schema
+        schema = model.oomptimizer_schema
     except NotImplementedError:
         raise UsageError(f"the oomptimizer_schema of {type(model).__name__} is not implemented in this NeMo") from None
-    items = tuple(map(_item, found["inputs"]))
+    items = tuple(map(_item, schema["inputs"]))
     rate = int(getattr(model, "sample_rate", 16000) or 16000)
     of_text, of_audio = round, partial(_num_samples, rate)
     is_text = {
-        direction: any(one.kind == "labels" and one.length == direction for one in items)
+        direction: any(item.kind == "labels" and item.length == direction for item in items)
         for direction in ("input", "output")
     }
-    make = found["cls"]
+    make = schema["cls"]
     if hasattr(model, "audio_locator_tag_id"):
         make = partial(_with_audio_tags, make, int(model.audio_locator_tag_id))
     return Schema(
@@ -159,11 +159,11 @@ def _item(entry: Mapping[str, Any]) -> Item:
     elif not hasattr(given, "elements_type"):
         kind = "placeholder"
     else:
-        names = [one.__name__ for one in type(given.elements_type).__mro__]
-        found = next((_KINDS[name] for name in names if name in _KINDS), None)
-        if found is None:
+        names = [base.__name__ for base in type(given.elements_type).__mro__]
+        match = next((_KINDS[name] for name in names if name in _KINDS), None)
+        if match is None:
             raise UsageError(f"the oomptimizer_schema has an input that prepcli does not know: {names[0]}")
-        kind = found
+        kind = match
     return Item(
         kind,
         entry.get("seq_length", "input"),

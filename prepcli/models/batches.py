@@ -40,8 +40,8 @@ def grid_lengths(lengths: Ints) -> Ints:
     grid = [MIN_GRID_STEP]
     while grid[-1] < lengths.max(initial=0):
         grid.append(grid[-1] + max(MIN_GRID_STEP, int(grid[-1] * GRID_STEP)))
-    found: Ints = np.array(grid, np.int64)[np.searchsorted(grid, lengths)]
-    return found
+    sizes: Ints = np.array(grid, np.int64)[np.searchsorted(grid, lengths)]
+    return sizes
 
 
 def full_batches(lengths: Ints, max_length: int) -> list[tuple[Ints, int, int]]:

@@ -53,8 +53,8 @@ class MemoryCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         made = make_without_computing(func, args, kwargs or {})
         if made is NotImplemented:
             made = func(*args, **(kwargs or {}))
-        for one in tree_leaves(made):
-            if isinstance(one, torch.Tensor) and self._track(one):
+        for leaf in tree_leaves(made):
+            if isinstance(leaf, torch.Tensor) and self._track(leaf):
                 self.timeline.append(self.in_use)
         return made
 
@@ -111,17 +111,21 @@ def make_without_computing(func: Any, args: Sequence[Any], kwargs: Mapping[str, 
         return NotImplemented
     if kind == "in place":
         declared = func._schema.arguments
-        given = {one.name: value for one, value in zip(declared, args, strict=False)} | dict(kwargs)
-        written = [given.get(one.name) for one in declared if one.alias_info is not None and one.alias_info.is_write]
+        given = {argument.name: value for argument, value in zip(declared, args, strict=False)} | dict(kwargs)
+        written = [
+            given.get(argument.name)
+            for argument in declared
+            if argument.alias_info is not None and argument.alias_info.is_write
+        ]
         tensors = _tensors(tree_leaves(written))
-        if not _has_large(tensors) or not all(_is_plain(one) and _has_fractions(one) for one in tensors):
+        if not _has_large(tensors) or not all(_is_plain(tensor) and _has_fractions(tensor) for tensor in tensors):
             return NotImplemented
         return written[0] if func._schema.returns else None
     flat, spec = tree_flatten((args, kwargs))
-    found = _shapes_made(func, spec, tuple(map(_described, flat))) if all(map(_is_plain, _tensors(flat))) else None
-    if found is None:
+    shapes = _shapes_made(func, spec, tuple(map(_described, flat))) if all(map(_is_plain, _tensors(flat))) else None
+    if shapes is None:
         return NotImplemented
-    return tree_unflatten([_zeros(one) if isinstance(one, _Shape) else one for one in found[0]], found[1])
+    return tree_unflatten([_zeros(leaf) if isinstance(leaf, _Shape) else leaf for leaf in shapes[0]], shapes[1])
 
 
 class _Shape(NamedTuple):
@@ -143,7 +147,7 @@ def _shapes_made(func: Any, spec: Any, described: tuple[Any, ...]) -> tuple[list
 
     Results are cached: layers repeat shapes, and finding a result takes ten times as long as a look-up.
     """
-    flat = [_meta(one) if isinstance(one, _Shape) else one[1] for one in described]
+    flat = [_meta(leaf) if isinstance(leaf, _Shape) else leaf[1] for leaf in described]
     try:
         args, kwargs = tree_unflatten(flat, spec)
         leaves, structure = tree_flatten(func(*args, **kwargs))
@@ -152,7 +156,7 @@ def _shapes_made(func: Any, spec: Any, described: tuple[Any, ...]) -> tuple[list
     results = _tensors(leaves)
     if not all(map(_has_fractions, results)) or not _storages(_tensors(flat)).isdisjoint(_storages(results)):
         return None  # the second condition finds a view that is not marked as one
-    return [_described(one) if isinstance(one, torch.Tensor) else one for one in leaves], structure
+    return [_described(leaf) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves], structure
 
 
 @cache
@@ -162,25 +166,25 @@ def _kind_of(func: Any) -> Literal["new", "in place", "computed"]:
     Views are computed: they cost nothing.
     """
     schema = func._schema
-    if any(one.alias_info is not None and one.alias_info.is_write for one in schema.arguments):
+    if any(argument.alias_info is not None and argument.alias_info.is_write for argument in schema.arguments):
         reshapes = torch.Tag.inplace_view in func.tags or schema.name.partition("::")[2] in _RESHAPING
-        is_simple = len(schema.returns) <= 1 and all(one.alias_info is not None for one in schema.returns)
+        is_simple = len(schema.returns) <= 1 and all(result.alias_info is not None for result in schema.returns)
         return "in place" if is_simple and not reshapes else "computed"
-    return "computed" if any(one.alias_info is not None for one in schema.returns) else "new"
+    return "computed" if any(result.alias_info is not None for result in schema.returns) else "new"
 
 
 def _has_large(values: Iterable[Any]) -> bool:
     """Whether a tensor with at least `NUM_LARGE` values is among `values`, or in a list or tuple among them."""
     return any(
-        one.numel() >= NUM_LARGE
-        if isinstance(one, torch.Tensor)
-        else isinstance(one, (list, tuple)) and _has_large(one)
-        for one in values
+        value.numel() >= NUM_LARGE
+        if isinstance(value, torch.Tensor)
+        else isinstance(value, (list, tuple)) and _has_large(value)
+        for value in values
     )
 
 
 def _tensors(values: Iterable[Any]) -> list[torch.Tensor]:
-    return [one for one in values if isinstance(one, torch.Tensor)]
+    return [value for value in values if isinstance(value, torch.Tensor)]
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
@@ -193,7 +197,7 @@ def _has_fractions(tensor: torch.Tensor) -> bool:
 
 
 def _storages(tensors: Iterable[torch.Tensor]) -> set[int]:
-    return {one.untyped_storage()._cdata for one in tensors}
+    return {tensor.untyped_storage()._cdata for tensor in tensors}
 
 
 def _described(value: Any) -> Any:
@@ -207,21 +211,21 @@ def _described(value: Any) -> Any:
     return type(value), torch.device("meta") if isinstance(value, torch.device) else value
 
 
-def _meta(one: _Shape) -> torch.Tensor:
-    return torch.empty_strided(one.shape, one.strides, dtype=one.dtype, device="meta")
+def _meta(layout: _Shape) -> torch.Tensor:
+    return torch.empty_strided(layout.shape, layout.strides, dtype=layout.dtype, device="meta")
 
 
-def _zeros(one: _Shape) -> torch.Tensor:
+def _zeros(layout: _Shape) -> torch.Tensor:
     """A tensor of zeros on the CPU, which takes no memory until something is written to it.
 
     Raises:
         MemoryError: the system does not allow a tensor of this size.
     """
-    if not one.size:
-        return torch.empty_strided(one.shape, one.strides, dtype=one.dtype)
+    if not layout.size:
+        return torch.empty_strided(layout.shape, layout.strides, dtype=layout.dtype)
     try:
-        memory = mmap.mmap(-1, one.size, flags=_PRIVATE)
+        memory = mmap.mmap(-1, layout.size, flags=_PRIVATE)
     except OSError as error:
-        raise MemoryError(f"a tensor of {one.size:,} bytes: {error.strerror}") from None
-    flat = torch.frombuffer(memory, dtype=one.dtype)
-    return flat.as_strided(one.shape, one.strides, one.offset)
+        raise MemoryError(f"a tensor of {layout.size:,} bytes: {error.strerror}") from None
+    flat = torch.frombuffer(memory, dtype=layout.dtype)
+    return flat.as_strided(layout.shape, layout.strides, layout.offset)

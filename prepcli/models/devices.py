@@ -85,20 +85,20 @@ def find_devices(wanted: str, rank: Rank) -> Devices:
         return Devices("cpu", 1)
     if wanted != "auto" and not (wanted.isdecimal() and int(wanted) > 0):
         raise UsageError(f"{option('--devices')} takes auto, cpu or a number of GPUs, not {wanted}")
-    found = _num_gpus()
-    if wanted == "auto" and not found:
+    num_gpus = _num_gpus()
+    if wanted == "auto" and not num_gpus:
         return Devices("cpu", 1)
-    count = found if wanted == "auto" else int(wanted)
-    if count > found:
+    count = num_gpus if wanted == "auto" else int(wanted)
+    if count > num_gpus:
         raise UsageError(
-            f"{option('--devices', wanted)}: this machine has {found} GPUs that can be used; give cpu or auto"
+            f"{option('--devices', wanted)}: this machine has {num_gpus} GPUs that can be used; give cpu or auto"
         )
     if rank.launcher == "none":
         return Devices("cuda:0", count)
     number = rank.local_rank
     # Ranks that were started one by one (`--rank`, array tasks) may share a machine: they take the GPUs in turn.
     device = f"cuda:{(rank.rank if number is None else number) % count}"
-    if number is None or number < _num_gpus_of_ranks(found, count):
+    if number is None or number < _num_gpus_of_ranks(num_gpus, count):
         return Devices(device, 1)
     those = "those of the machine" if wanted == "auto" else option("--devices", wanted)
     sharing = (
@@ -108,20 +108,20 @@ def find_devices(wanted: str, rank: Rank) -> Devices:
     return Devices(device, 1, sharing)
 
 
-def _num_gpus_of_ranks(found: int, count: int) -> int:
+def _num_gpus_of_ranks(num_gpus: int, count: int) -> int:
     """The number of GPUs that all ranks of this machine use together.
 
     Args:
-        found: number of GPUs that this rank can see.
+        num_gpus: number of GPUs that this rank can see.
         count: number of GPUs that `--devices` asks for.
 
     Returns:
-        The number of GPUs of the Slurm step if it is greater than `found`: Slurm then shows each rank only its own GPUs
-        (`--gpus-per-task`, `--gpu-bind`). Otherwise `count`.
+        The number of GPUs of the Slurm step if it is greater than `num_gpus`: Slurm then shows each rank only its own
+        GPUs (`--gpus-per-task`, `--gpu-bind`). Otherwise `count`.
     """
     text = os.environ.get("SLURM_GPUS_ON_NODE", "")
     of_step = int(text) if text.isdecimal() else 0
-    return of_step if found < of_step else count
+    return of_step if num_gpus < of_step else count
 
 
 def _num_gpus() -> int:
@@ -137,7 +137,7 @@ def _num_gpus() -> int:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         count = torch.cuda.device_count()
-    failure = next((text for one in caught if _FAILURE in (text := str(one.message))), None)
+    failure = next((text for warning in caught if _FAILURE in (text := str(warning.message))), None)
     if failure is not None and not count:
         text = failure.partition(_FAILURE)[2].partition(" (Triggered internally")[0]
         raise device_failure(text, "the GPUs of this machine", option("--devices", "cpu"))

@@ -79,11 +79,11 @@ def fault_of(error: BaseException) -> Fault | None:
         return None
     text = str(error)
     for words, fault in ((_MEMORY, Fault.MEMORY), (_DEVICE, Fault.DEVICE)):
-        if any(one in text for one in words):
+        if any(word in text for word in words):
             return fault
-    if not any(one in text for one in _OF_THE_DEVICE):
+    if not any(word in text for word in _OF_THE_DEVICE):
         return None
-    return Fault.PROGRAM if any(one in text for one in _PROGRAM) else Fault.KERNEL
+    return Fault.PROGRAM if any(word in text for word in _PROGRAM) else Fault.KERNEL
 
 
 def device_failure(text: str, device: str, otherwise: str = "") -> IncompleteError:

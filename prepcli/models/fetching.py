@@ -113,8 +113,8 @@ def _is_whole(model: _Model) -> bool:
 
 
 def _state(path: Path) -> tuple[int, int]:
-    found = path.stat()
-    return found.st_size, found.st_mtime_ns
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
 
 
 @lru_cache(maxsize=8)

@@ -65,10 +65,10 @@ def check_hf_codec(name: str, flag: str) -> None:
         raise UsageError(f"{option(flag, name)}: there are no weights ({' or '.join(_WEIGHTS)})")
 
 
-def _check_kind(found: Any, name: str, flag: str) -> HfKind:
-    if not isinstance(found, str) or found not in KINDS:
-        raise UsageError(f"{option(flag, name)} is a model of the type {found}; transformers' {_NEEDED} are supported")
-    return KINDS[found]
+def _check_kind(kind: Any, name: str, flag: str) -> HfKind:
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise UsageError(f"{option(flag, name)} is a model of the type {kind}; transformers' {_NEEDED} are supported")
+    return KINDS[kind]
 
 
 def _weights(folder: Path) -> list[Path]:
@@ -174,16 +174,16 @@ def _load(name: str, flag: str) -> tuple[Any, HfKind]:
                     f"{transformers.__version__}: pip install -U transformers"
                 )
             if kind.inner is None:
-                model, found = model_class.from_pretrained(name, output_loading_info=True)
+                model, info = model_class.from_pretrained(name, output_loading_info=True)
             else:
-                model, found = _load_inner(model_class, name, written[kind.inner])
+                model, info = _load_inner(model_class, name, written[kind.inner])
         except UsageError:
             raise
         except Exception as error:
             what = "cannot be loaded" if os.path.isdir(name) else "cannot be fetched; give a folder"
             raise UsageError(f"{option(flag, name)} {what}: {first_line(error)}") from None
-    if found["missing_keys"]:
-        raise UsageError(f"{option(flag, name)} cannot be loaded: its weights lack {min(found['missing_keys'])}")
+    if info["missing_keys"]:
+        raise UsageError(f"{option(flag, name)} cannot be loaded: its weights lack {min(info['missing_keys'])}")
     return model.float().eval(), kind
 
 
@@ -198,11 +198,11 @@ def _load_inner(model_class: Any, name: str, config: dict[str, Any]) -> tuple[An
 
     weights = load_file(cached_file(name, "model.safetensors"))
     own = {key.removeprefix("encoder."): value for key, value in weights.items() if key.startswith("encoder.")}
-    model, found = model_class.from_pretrained(
+    model, info = model_class.from_pretrained(
         None, config=model_class.config_class(**config), state_dict=own, output_loading_info=True
     )
     unused = ("decoder.", "decoder_transformer.", "upsample.")
-    return model, {"missing_keys": {key for key in found["missing_keys"] if not key.startswith(unused)}}
+    return model, {"missing_keys": {key for key in info["missing_keys"] if not key.startswith(unused)}}
 
 
 def _check_frames_suffice(config: Any, where: str) -> None:

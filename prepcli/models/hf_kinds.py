@@ -47,7 +47,7 @@ def _bandwidth(model: Any, num_codebooks: int) -> float:
     """Return the lowest bandwidth of the model that selects at least `num_codebooks` codebooks, else the highest."""
     count = model.quantizer.get_num_quantizers_for_bandwidth
     bandwidths = sorted(model.config.target_bandwidths)
-    return float(next((one for one in bandwidths if count(one) >= num_codebooks), bandwidths[-1]))
+    return float(next((bandwidth for bandwidth in bandwidths if count(bandwidth) >= num_codebooks), bandwidths[-1]))
 
 
 def _encode_with_features(model: Any, audio: "Tensor", num_codebooks: int) -> "Tensor":

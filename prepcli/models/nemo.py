@@ -40,10 +40,10 @@ def check_nemo_file(path: str, flag: str, model_class: str) -> None:
     Raises:
         UsageError: the file does not exist, is not a `.nemo` file, or contains a model of another class.
     """
-    found = target_of(path, flag).rpartition(".")[2]
-    if found != model_class:
+    name = target_of(path, flag).rpartition(".")[2]
+    if name != model_class:
         raise UsageError(
-            f"{option(flag, path)} contains a model of the class {found}; the class {model_class} is needed"
+            f"{option(flag, path)} contains a model of the class {name}; the class {model_class} is needed"
         )
 
 
@@ -60,7 +60,7 @@ def target_of(path: str, flag: str) -> str:
     try:
         with tarfile.open(path, "r:*") as tar:
             # The configuration comes first, so the weights are not read.
-            member = next((one for one in tar if Path(one.name).name == _CONFIG), None)
+            member = next((info for info in tar if Path(info.name).name == _CONFIG), None)
             file = tar.extractfile(member) if member else None
             config = parse_yaml(file.read(MAX_BYTES + 1)) if file else None
     except (*_MALFORMED, yaml.YAMLError) as error:

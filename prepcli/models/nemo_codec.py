@@ -72,14 +72,14 @@ class Rows:
 
 
 class _Reach(Rows):
-    """`Rows` that also note in `found` how much each layer pads, in samples of the audio.
+    """`Rows` that also note in `paddings` how much each layer pads, in samples of the audio.
 
     The sum of these numbers is an upper bound for the reach: the samples before and after a frame on which it depends.
     """
 
-    def __init__(self, lengths: "Tensor | None", scale: int, found: list[int]) -> None:
+    def __init__(self, lengths: "Tensor | None", scale: int, paddings: list[int]) -> None:
         super().__init__(lengths)
-        self._scale, self._found = scale, found
+        self._scale, self._found = scale, paddings
 
     def divided(self, by: int) -> "Rows":
         assert self.lengths is not None
@@ -149,7 +149,7 @@ def quantizer_of(model: Any) -> "Callable[[Tensor], Tensor] | None":
     if type(quantizer).__name__ != "GroupFiniteScalarQuantizer":
         return None
     first = quantizer.fsqs[0]
-    if all(torch.equal(one.num_levels, first.num_levels) and one.eps == first.eps for one in quantizer.fsqs):
+    if all(torch.equal(level.num_levels, first.num_levels) and level.eps == first.eps for level in quantizer.fsqs):
         return partial(_quantize, quantizer)
     return None
 
@@ -160,11 +160,11 @@ def _quantize(quantizer: Any, encoded: "Tensor") -> "Tensor":
     The quantizers of all groups of channels have the same levels. So the quantizer of the first group is applied to all
     groups in one call.
     """
-    one = quantizer.fsqs[0]
+    quantization = quantizer.fsqs[0]
     groups = encoded.reshape(len(encoded) * quantizer.num_groups, -1, encoded.shape[-1])
-    codes = one.round(one.compress(groups, None), None) / (one.num_levels // 2)
-    found: Tensor = one.codes_to_indices(codes)
-    return found.view(len(encoded), quantizer.num_groups, -1)
+    codes = quantization.round(quantization.compress(groups, None), None) / (quantization.num_levels // 2)
+    indices: Tensor = quantization.codes_to_indices(codes)
+    return indices.view(len(encoded), quantizer.num_groups, -1)
 
 
 def _convolutions(model: Any) -> Iterator[Any]:
@@ -315,11 +315,11 @@ class NemoCodec:
         for frames in range(1, _MAX_FRAMES_TRIED + 1):
             samples = frames * self.samples_per_frame
             try:
-                codes, found = self.encode(torch.zeros(1, samples), torch.tensor([samples]), "fp32")
+                codes, lengths = self.encode(torch.zeros(1, samples), torch.tensor([samples]), "fp32")
             except RuntimeError as error:
                 why = str(error)
             else:
-                if int(found[0]):
+                if int(lengths[0]):
                     self.num_codebooks: int = codes.shape[1]
                     return frames
         raise UsageError(f"{where} cannot encode {_MAX_FRAMES_TRIED} frames of silence: {why}")
@@ -344,11 +344,11 @@ class NemoCodec:
 
         if self._encoder is None:
             return None
-        found: list[int] = []
+        paddings: list[int] = []
         samples = self.min_frames * self.samples_per_frame
         with torch.inference_mode():
-            self._encoder(torch.zeros(1, samples), _Reach(torch.tensor([samples]), 1, found))
-        return sum(found)
+            self._encoder(torch.zeros(1, samples), _Reach(torch.tensor([samples]), 1, paddings))
+        return sum(paddings)
 
     @cached_property
     def _encoder_in_bfloat16(self) -> Encode:

@@ -85,7 +85,7 @@ def fold_batch_norm(model: Any) -> None:
     import torch
     from torch.nn.utils.fusion import fuse_conv_bn_weights
 
-    for layers in [one for one in model.encoder.modules() if isinstance(one, torch.nn.ModuleList)]:
+    for layers in [module for module in model.encoder.modules() if isinstance(module, torch.nn.ModuleList)]:
         for position, (masked, norm) in enumerate(pairwise(list(layers)), start=1):
             conv = getattr(masked, "conv", None)
             if not isinstance(norm, torch.nn.BatchNorm1d) or type(conv) is not torch.nn.Conv1d or masked.heads != -1:

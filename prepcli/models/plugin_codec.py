@@ -62,11 +62,11 @@ def check_plugin(name: str, flag: str) -> EntryPoint:
         UsageError: no installed package, or several packages, have an entry point of this name.
     """
     wanted, _ = parts_of(name)
-    found = [one for one in entry_points(group=GROUP) if one.name == wanted]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        packages = ", ".join(sorted(_package(one) for one in found))
+    plugins = [entry for entry in entry_points(group=GROUP) if entry.name == wanted]
+    if len(plugins) == 1:
+        return plugins[0]
+    if plugins:
+        packages = ", ".join(sorted(_package(plugin) for plugin in plugins))
         raise UsageError(f"{option(flag, name)}: several packages have the codec {wanted}: {packages}; remove one")
     others = ", ".join(sorted(entry_points(group=GROUP).names)) or "none"
     raise UsageError(
@@ -87,7 +87,7 @@ def plugin_identity(name: str, flag: str) -> str:
         content = f"sha256:{sha256_of(path)}"
     elif argument and os.path.isdir(path):
         digest = hashlib.sha256()
-        for file in sorted(one for one in path.rglob("*") if one.is_file()):
+        for file in sorted(file for file in path.rglob("*") if file.is_file()):
             digest.update(f"{file.relative_to(path)}\0{sha256_of(file)}\0".encode())
         content = f"sha256:{digest.hexdigest()}"
     return f"{wanted} of {_package(check_plugin(name, flag))}: {content}"

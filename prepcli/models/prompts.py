@@ -213,17 +213,17 @@ def _nemo_tokenizer(spec: TokenizerSpec) -> Any:
 
     loaded = []
     for path in spec.tokenizers:
-        kind, found = kind_of_tokenizer(path)
+        kind, name = kind_of_tokenizer(path)
         if kind == "hf":
-            if not os.path.exists(found):  # AutoTokenizer would try for half a minute, with a less clear error
-                check_reachable(found, "tokenizer_config.json", "tokenizer.json", "config.json")
-            loaded.append(AutoTokenizer(found.removesuffix("/tokenizer.json"), use_fast=True))
+            if not os.path.exists(name):  # AutoTokenizer would try for half a minute, with a less clear error
+                check_reachable(name, "tokenizer_config.json", "tokenizer.json", "config.json")
+            loaded.append(AutoTokenizer(name.removesuffix("/tokenizer.json"), use_fast=True))
             continue
         try:
-            loaded.append(SentencePieceTokenizer(found))
+            loaded.append(SentencePieceTokenizer(name))
         except (OSError, RuntimeError):
             raise UsageError(
-                f"{found} is not a SentencePiece model; give a .model file that SentencePiece has trained"
+                f"{name} is not a SentencePiece model; give a .model file that SentencePiece has trained"
             ) from None
     if len(loaded) == 1:
         return loaded[0]

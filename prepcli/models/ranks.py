@@ -35,18 +35,18 @@ def run_on_devices(
     if not engine.dry_run:
         check_writable(workspace)
     try:
-        found = find_devices(devices, engine.rank)
+        chosen = find_devices(devices, engine.rank)
     except IncompleteError as error:
         raise with_continuation(error, job.command, workspace) from None
-    if found.sharing:
-        tell(f"note: {found.sharing}")
+    if chosen.sharing:
+        tell(f"note: {chosen.sharing}")
     may_crash = not has_launcher and has_crashed(workspace)
-    if (found.num_ranks > 1 or may_crash) and not engine.dry_run:
-        return run_ranks(found.num_ranks, job, workspace, engine, after)
-    if found.num_ranks > 1:
-        engine = replace(engine, rank=replace(engine.rank, world_size=found.num_ranks))
-    if found.device != "cpu":
-        job = make_job(found.device)
+    if (chosen.num_ranks > 1 or may_crash) and not engine.dry_run:
+        return run_ranks(chosen.num_ranks, job, workspace, engine, after)
+    if chosen.num_ranks > 1:
+        engine = replace(engine, rank=replace(engine.rank, world_size=chosen.num_ranks))
+    if chosen.device != "cpu":
+        job = make_job(chosen.device)
     return run_job(job, workspace, engine, after)
 
 

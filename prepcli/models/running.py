@@ -59,7 +59,7 @@ class Streams:
 
         self._to_host.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self._to_host):
-            hosts = tuple(_copy_to_host(one) for one in tensors)
+            hosts = tuple(_copy_to_host(tensor) for tensor in tensors)
         _keep(tensors, self._to_host)
         return hosts
 
@@ -144,28 +144,28 @@ class Running:
         """Wait for the results of the pieces, and return them in order."""
         if self._copied is not None:
             self._copied.synchronize()
-        found: Pieces = []
+        parts: Pieces = []
         for piece in self._pieces:
             if isinstance(piece, Future):
                 own: Pieces = wait_for(piece)
-                found += own
+                parts += own
             else:
-                found.append(piece)
-        return found
+                parts.append(piece)
+        return parts
 
     def result(self) -> Result:
         """Wait for the result; errors of the model are raised, except too little memory (see `Result.too_large`)."""
         import torch
 
-        found = self.pieces()
+        pieces = self.pieces()
         if self._batch is not None:
             in_flight().end(self._batch)
         too_large, row = [], 0
-        for one in found:
-            if one is None:
+        for piece in pieces:
+            if piece is None:
                 too_large.append(row)
-            row += 1 if one is None else len(one[0])
-        made = [one for one in found if one is not None]
+            row += 1 if piece is None else len(piece[0])
+        made = [piece for piece in pieces if piece is not None]
         if len(made) == 1:
             return Result(made[0], too_large)
         return Result(tuple(torch.cat(of_one) for of_one in zip(*made, strict=True)), too_large)
@@ -195,12 +195,12 @@ def _run_in_pieces(model: Model, batch: "Sequence[Tensor]") -> Pieces:
 def _try(model: Model, batch: "Sequence[Tensor]") -> "tuple[Tensor, ...] | None":
     """Return the result for a batch; None if it does not fit, and the memory of the attempt is freed."""
     try:
-        found = model(*batch)
+        output = model(*batch)
     except Exception as error:
         if fault_of(error) is not Fault.MEMORY:
             raise
         return None
-    return found if isinstance(found, tuple) else (found,)
+    return output if isinstance(output, tuple) else (output,)
 
 
 def _no_preparation(*batch: "Tensor") -> "tuple[Tensor, ...]":
@@ -214,8 +214,8 @@ def _compute(model: Model, prepare: Prepare, *batch: "Tensor") -> "Tensor | tupl
 def _compute_in_streams(
     model: Model, prepare: Prepare, streams: Streams, to_host: bool, *batch: "Tensor"
 ) -> "Tensor | tuple[Tensor, ...]":
-    found = model(*streams.prepare(prepare, batch))
-    return streams.copy_to_host(found if isinstance(found, tuple) else (found,)) if to_host else found
+    output = model(*streams.prepare(prepare, batch))
+    return streams.copy_to_host(output if isinstance(output, tuple) else (output,)) if to_host else output
 
 
 def _free_memory() -> None:
@@ -282,8 +282,8 @@ class ModelRunner:
         if self._pool is None:
             assert self._streams is not None
             model = partial(_compute_in_streams, model, prepare, self._streams, self._to_host)
-            found = _run_in_pieces(model, batch)
-            return Running(found, self._streams.copied() if self._to_host else None, number)
+            output = _run_in_pieces(model, batch)
+            return Running(output, self._streams.copied() if self._to_host else None, number)
         model = partial(_compute, model, prepare)
         rows = self._rows or len(batch[0])
         pieces = zip(*(torch.split(tensor.clone(), rows) for tensor in batch), strict=True)
@@ -295,13 +295,13 @@ class ModelRunner:
 
     def _run_alone(self, model: Model, prepare: Prepare, batch: "Sequence[Tensor]", keys: Sequence[str]) -> Running:
         self._wait_for_others()
-        found: Pieces = []
+        pieces: Pieces = []
         for row, key in enumerate(keys):
             number = in_flight().begin([key])
-            found += self._start(model, prepare, [tensor[row : row + 1] for tensor in batch]).pieces()
+            pieces += self._start(model, prepare, [tensor[row : row + 1] for tensor in batch]).pieces()
             self._wait_for_others()
             in_flight().end(number)
-        return Running(found)
+        return Running(pieces)
 
     def _wait_for_others(self) -> None:
         """Wait until the model is idle; raises the errors of `Running.result`."""

@@ -59,7 +59,7 @@ def speech_probabilities(mono: Mono) -> NDArray[np.float32]:
     """Return the probability of speech in each frame of samples at 16 kHz; zeros complete the last frame."""
     count = -(-len(mono) // FRAME)
     hidden = cell = np.zeros(_HIDDEN, np.float32)
-    found = np.empty(count, np.float32)
+    probabilities = np.empty(count, np.float32)
     for first in range(0, count, _FRAMES_AT_ONCE):
         last = min(first + _FRAMES_AT_ONCE, count)
         piece = np.zeros(CONTEXT + (last - first) * FRAME, np.float32)
@@ -69,8 +69,8 @@ def speech_probabilities(mono: Mono) -> NDArray[np.float32]:
         frames = np.lib.stride_tricks.sliding_window_view(piece, CONTEXT + FRAME)[::FRAME]
         inputs = {"input": np.ascontiguousarray(frames), "h": hidden, "c": cell}
         values, hidden, cell = _model().run(["speech_probs", "hn", "cn"], inputs)
-        found[first:last] = values.reshape(-1)
-    return found
+        probabilities[first:last] = values.reshape(-1)
+    return probabilities
 
 
 def speech_segments(probabilities: NDArray[np.float32], num_samples: int) -> Segments:
@@ -80,7 +80,7 @@ def speech_segments(probabilities: NDArray[np.float32], num_samples: int) -> Seg
     frame of the next 100 ms reaches `THRESHOLD`. Segments up to 250 ms are left out. The others become 30 ms longer at
     each end. If the pause between two segments is shorter than 60 ms, each of the two gets half of the pause.
     """
-    found: Segments = []
+    segments: Segments = []
     start = silent_from = -1
     for number, probability in enumerate(probabilities.tolist()):
         at = number * FRAME
@@ -90,16 +90,16 @@ def speech_segments(probabilities: NDArray[np.float32], num_samples: int) -> Seg
         elif probability < END_THRESHOLD and start >= 0:
             silent_from = at if silent_from < 0 else silent_from
             if at - silent_from >= _MIN_SILENCE:
-                found.append((start, silent_from))
+                segments.append((start, silent_from))
                 start = silent_from = -1
     if start >= 0:
-        found.append((start, num_samples))
-    return _padded([(start, end) for start, end in found if end - start > _MIN_SPEECH], num_samples)
+        segments.append((start, num_samples))
+    return _padded([(start, end) for start, end in segments if end - start > _MIN_SPEECH], num_samples)
 
 
 def _padded(segments: Segments, num_samples: int) -> Segments:
     """Lengthen segments by `_PAD` samples at both ends, or to the middle of a pause that is too short for this."""
-    starts, ends = ([one[side] for one in segments] for side in (0, 1))
+    starts, ends = ([segment[side] for segment in segments] for side in (0, 1))
     for number, end in enumerate(ends):
         if number == 0:
             starts[0] = max(0, starts[0] - _PAD)

@@ -106,10 +106,10 @@ def make_optimizer(model: Any, name: str) -> Any:
             except Exception as error:
                 raise UsageError(f"{option('--optimizer', name)}: {cause_of(error)}") from error
             return optimizer
-    kinds = {one.lower(): one for one in vars(torch.optim) if one[:1].isupper()}
+    kinds = {name.lower(): name for name in vars(torch.optim) if name[:1].isupper()}
     if name.lower() not in kinds:
         raise UsageError(f"{option('--optimizer', name)}: neither PyTorch nor the model has an optimizer of this name")
-    trained = [one for one in model.parameters() if one.requires_grad]
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     return getattr(torch.optim, kinds[name.lower()])(trained, lr=1e-7)
 
 

@@ -34,11 +34,11 @@ def encode_in_windows(
     step, reach = codec.samples_per_frame, reach_of(codec)
     assert reach is not None
     size = max(max_frames - 2 * reach, reach, 1)
-    found = []
+    pieces = []
     for start in range(0, num_frames, size):
         stop = min(start + size, num_frames)
         before, after = max(0, start - reach), min(num_frames, stop + reach)
         window = audio[:, before * step : after * step]
         codes, _ = codec.encode(window, torch.tensor([window.shape[1]]), precision)
-        found.append(codes[:, :, start - before : stop - before])
-    return torch.cat(found, 2)
+        pieces.append(codes[:, :, start - before : stop - before])
+    return torch.cat(pieces, 2)

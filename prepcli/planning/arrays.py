@@ -98,9 +98,9 @@ def plan_once(
         return make(Scratch())
     name = f"plan-{hashlib.sha256(repr([_FORMAT, what]).encode(errors='surrogateescape')).hexdigest()[:16]}"
     folder = index_folder / name
-    found = _load(folder)
-    if found is not None:
-        return found
+    stored = _load(folder)
+    if stored is not None:
+        return stored
     if workspace.spool is None or not os.access(index_folder, os.W_OK):  # nothing is written in a dry run
         return make(Scratch(workspace.root))
 
@@ -109,10 +109,10 @@ def plan_once(
         _make(folder, make)
 
     do_once(index_folder / LOCK_FILE, plan, lambda: _load(folder) is not None, "is planning")
-    found = _load(folder)
-    if found is None:
+    stored = _load(folder)
+    if stored is None:
         raise PrepcliError(f"{folder} was removed during the run, which has stopped; run {same_command()} again")
-    return found
+    return stored
 
 
 def _make(folder: Path, make: Callable[[Scratch], Values]) -> None:

@@ -72,8 +72,8 @@ def in_sorted(keys: Hashes, values: Hashes) -> NDArray[np.bool_]:
     """For each of `values`: whether it is one of the sorted `keys`."""
     if not len(keys):
         return np.zeros(len(values), bool)
-    found: NDArray[np.bool_] = keys[np.searchsorted(keys[:-1], values)] == values
-    return found
+    matches: NDArray[np.bool_] = keys[np.searchsorted(keys[:-1], values)] == values
+    return matches
 
 
 def have_several(keys: Hashes, values: NDArray[Any], result: NDArray[np.bool_] | None = None) -> NDArray[np.bool_]:

@@ -134,7 +134,7 @@ def positions_between(values: NDArray[Any], low: float | None, high: float | Non
             keep &= values[chunk] >= low
         if high is not None:
             keep &= values[chunk] < high
-        found = np.flatnonzero(keep) + chunk.start
-        result[count : count + len(found)] = found
-        count += len(found)
+        positions = np.flatnonzero(keep) + chunk.start
+        result[count : count + len(positions)] = positions
+        count += len(positions)
     return result[:count]

@@ -74,8 +74,8 @@ class Owner(NamedTuple):
         """Whether the process has ended; None if it cannot be seen from this process."""
         if self.place != this_place():
             return None
-        found = start_time(self.pid)
-        return found is None or (found != self.started and 0 not in (found, self.started))
+        started = start_time(self.pid)
+        return started is None or (started != self.started and 0 not in (started, self.started))
 
 
 @lru_cache(maxsize=1)

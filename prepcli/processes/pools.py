@@ -150,8 +150,8 @@ class WorkerPool:
         dead = [(process.pid or 0, process.exitcode or 0) for process in self._processes if process.exitcode]
         # The executor terminates the other workers with SIGTERM: the worker that died first has another exit code.
         culprits = [(pid, code) for pid, code in dead if code != -signal.SIGTERM] or dead
-        found = self._in_hand([pid for pid, _ in culprits])
-        in_hand = f" while it worked on {', '.join(found)}" if found else ""
+        audio = self._in_hand([pid for pid, _ in culprits])
+        in_hand = f" while it worked on {', '.join(audio)}" if audio else ""
         codes = {code for _, code in culprits}
         if -signal.SIGKILL in codes:
             cause = (

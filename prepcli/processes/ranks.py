@@ -45,13 +45,13 @@ def _of_step(environ: Environ, rank: Rank) -> Rank:
 def _of_torchrun(environ: Environ, rank: Rank) -> Rank:
     run_id = environ.get("TORCHELASTIC_RUN_ID", "none")
     restarts = _integer(environ, "TORCHELASTIC_RESTART_COUNT") or 0
-    found = replace(rank, restarts=restarts)
+    known = replace(rank, restarts=restarts)
     if run_id != "none":  # a static rendezvous has this id in every run
         name = f"torchrun-{_as_file_name(run_id)}"
-        found = replace(found, launch_id=f"{name}.{restarts}", job_id=name)
+        known = replace(known, launch_id=f"{name}.{restarts}", job_id=name)
     if LIFELINE in environ:
-        found = replace(found, restarts=_integer(environ, RESTARTS) or 0, job_id=environ.get(JOB_ID))
-    return found
+        known = replace(known, restarts=_integer(environ, RESTARTS) or 0, job_id=environ.get(JOB_ID))
+    return known
 
 
 def _of_skypilot(environ: Environ, rank: Rank) -> Rank:
@@ -113,8 +113,8 @@ class Launcher(NamedTuple):
 
     def number_on_machine(self, environ: Environ) -> int | None:
         """The number of the rank on its machine; None if the variables do not give it."""
-        found = (_integer(environ, name) for name in self.local_rank)
-        return next((number for number in found if number is not None), None)
+        numbers = (_integer(environ, name) for name in self.local_rank)
+        return next((number for number in numbers if number is not None), None)
 
 
 def _differs_from_step(environ: Environ) -> bool:
@@ -193,28 +193,28 @@ def detect_rank(
         if world_size is None:
             raise UsageError(f"{option('--rank')} needs {option('--world-size')}: how many ranks share the work?")
         return _checked(Rank(rank, world_size, _local_rank_of_any(environ), "command line", launch_id))
-    found = _from_environment(environ, world_size)
-    if world_size is not None and found.world_size != world_size:
+    detected = _from_environment(environ, world_size)
+    if world_size is not None and detected.world_size != world_size:
         raise UsageError(
-            f"{option('--world-size', world_size)} was given, but {found.launcher} says {found.world_size}; "
+            f"{option('--world-size', world_size)} was given, but {detected.launcher} says {detected.world_size}; "
             f"leave {option('--world-size')} out, or give {option('--rank')} as well"
         )
     if launch_id is not None:
-        found = replace(found, launch_id=launch_id)
-    return _checked(found)
+        detected = replace(detected, launch_id=launch_id)
+    return _checked(detected)
 
 
 def _from_environment(environ: Environ, world_size: int | None) -> Rank:
-    present = [one for one in LAUNCHERS if one.is_set(environ, world_size)]
+    present = [launcher for launcher in LAUNCHERS if launcher.is_set(environ, world_size)]
     if not present:
         return _alone(environ, world_size)
-    found = present[0]
-    if found is _STEP:
-        found = next((one for one in present if one.is_within_step(environ)), _STEP)
-    rank, size = found.numbers(environ, world_size)
-    if (rank, size) == (0, 1) and found.name in _MAY_BE_ALONE:
+    launcher = present[0]
+    if launcher is _STEP:
+        launcher = next((launcher for launcher in present if launcher.is_within_step(environ)), _STEP)
+    rank, size = launcher.numbers(environ, world_size)
+    if (rank, size) == (0, 1) and launcher.name in _MAY_BE_ALONE:
         return Rank()
-    return found.launch(environ, Rank(rank, size, found.number_on_machine(environ), found.name))
+    return launcher.launch(environ, Rank(rank, size, launcher.number_on_machine(environ), launcher.name))
 
 
 def _alone(environ: Environ, world_size: int | None) -> Rank:
@@ -244,7 +244,7 @@ def _local_rank_of_any(environ: Environ) -> int | None:
 
     Used if `--rank` is given: then it is unknown which launcher has started the rank.
     """
-    texts = (environ.get(name, "") for one in reversed(LAUNCHERS) for name in one.local_rank)
+    texts = (environ.get(name, "") for launcher in reversed(LAUNCHERS) for name in launcher.local_rank)
     return next((int(text) for text in texts if text.isdecimal()), None)
 
 

@@ -117,11 +117,11 @@ def other_scheme(text: str) -> str | None:
     """The first address in a text whose scheme is not supported, such as `gs://bucket/a` or `S3://bucket/a`."""
     if ":/" not in text:
         return None
-    found = next((one for one in re.finditer(_OTHER, text) if one[2] not in SCHEMES), None)
-    if found is None:
+    match = next((match for match in re.finditer(_OTHER, text) if match[2] not in SCHEMES), None)
+    if match is None:
         return None
-    slashes = "///" if found[2].lower() == "file" else "//"
-    return re.sub(":/+", f":{slashes}", found[1], count=1)
+    slashes = "///" if match[2].lower() == "file" else "//"
+    return re.sub(":/+", f":{slashes}", match[1], count=1)
 
 
 def names_several(text: str) -> bool:
@@ -148,10 +148,10 @@ def parse_address(text: str) -> Address:
     """
     if on_hub(text):
         return _parse_of_hub(text)
-    found = _ADDRESS.fullmatch(text)
-    if found is None:
+    match = _ADDRESS.fullmatch(text)
+    if match is None:
         raise AddressError(f"{text} is not an address such as s3://bucket/prefix")
-    scheme, bucket, key = found[1], found[2], found[3] or ""
+    scheme, bucket, key = match[1], match[2], match[3] or ""
     if "@" in bucket or ":" in bucket:
         raise AddressError(
             f"an address {scheme}://... must hold only a bucket and a key; give credentials and the endpoint in the "
@@ -169,13 +169,13 @@ def _checked_key(text: str, key: str) -> str:
 
 
 def _parse_of_hub(text: str) -> Address:
-    found = _OF_HUB.fullmatch(text)
-    if found is None:
+    match = _OF_HUB.fullmatch(text)
+    if match is None:
         shown = _CREDENTIALS.sub("...@", text)
         raise AddressError(
             f"{shown} is not an address such as hf://datasets/OWNER/NAME, with @REVISION and /PATH if needed"
         )
-    repository, revision, key = found[1], found[2], found[3] or ""
+    repository, revision, key = match[1], match[2], match[3] or ""
     if revision in _CONVERTED:
         revision = _CONVERTED[1]
     named = f"@{revision.replace('/', '%2F')}" if revision else ""

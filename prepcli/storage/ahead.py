@@ -107,31 +107,31 @@ def reading_ahead(items: Iterable[Item], wanted_of: Callable[[Item], Sequence[Re
                     return
                 item, wanted = waiting.popleft()
                 yield item
-                for one in wanted:
-                    future = _futures.get(one)
+                for request in wanted:
+                    future = _futures.get(request)
                     if future is not None and future.done() and future.exception() is None:
                         sizes.append(len(future.result()[0]))
-                    _release(one, users)
+                    _release(request, users)
         finally:
-            for one in list(users):
-                users[one] = 1
-                _release(one, users)
+            for request in list(users):
+                users[request] = 1
+                _release(request, users)
 
 
 def _in_batch(items: Sequence[Item], wanted_of: Callable[[Item], Sequence[Request]]) -> Iterator[Item]:
     from concurrent.futures import Future
 
-    wanted = tuple(dict.fromkeys(one for item in items for one in wanted_of(item) if one not in _futures))
-    found = call(fetch_together, wanted) if len(wanted) > 1 else []
-    for one, beginning in zip(wanted, found, strict=False):
+    wanted = tuple(dict.fromkeys(request for item in items for request in wanted_of(item) if request not in _futures))
+    beginnings = call(fetch_together, wanted) if len(wanted) > 1 else []
+    for request, beginning in zip(wanted, beginnings, strict=False):
         if beginning is not None:
-            _futures[one] = Future()
-            _futures[one].set_result(beginning)
+            _futures[request] = Future()
+            _futures[request].set_result(beginning)
     try:
         yield from items
     finally:
-        for one in wanted:
-            _futures.pop(one, None)
+        for request in wanted:
+            _futures.pop(request, None)
 
 
 def fetch_together(wanted: Sequence[Request]) -> list[_Beginning | None]:
@@ -141,9 +141,9 @@ def fetch_together(wanted: Sequence[Request]) -> list[_Beginning | None]:
     """
     from concurrent.futures import ThreadPoolExecutor
 
-    def fetch(one: Request) -> _Beginning | None:
+    def fetch(request: Request) -> _Beginning | None:
         with contextlib.suppress(OSError, PrepcliError):
-            return _fetch(one)
+            return _fetch(request)
         return None
 
     with ThreadPoolExecutor(len(wanted), thread_name_prefix="store") as pool:
@@ -169,10 +169,10 @@ def _request(
             return
         wanted = wanted_of(item)
         waiting.append((item, wanted))
-        for one in wanted:
-            users[one] = users.get(one, 0) + 1
-            if one not in _futures:
-                _futures[one] = pool.submit(_fetch, one)
+        for request in wanted:
+            users[request] = users.get(request, 0) + 1
+            if request not in _futures:
+                _futures[request] = pool.submit(_fetch, request)
 
 
 def _fetch(wanted: Request) -> _Beginning:

@@ -226,9 +226,9 @@ def list_folder(text: str) -> tuple[list[str], list[ObjectInfo]]:
     start = f"{address.scheme}://{address.bucket}/"
 
     def send(obstore: Any, store: "ObjectStore") -> tuple[list[str], list[ObjectInfo]]:
-        found = obstore.list_with_delimiter(store, prefix=address.key + "/" if address.key else None)
-        folders = sorted(str(one).rstrip("/").rpartition("/")[2] for one in found["common_prefixes"])
-        return folders, sorted(_info(start + str(meta["path"]), meta) for meta in found["objects"])
+        listing = obstore.list_with_delimiter(store, prefix=address.key + "/" if address.key else None)
+        folders = sorted(str(prefix).rstrip("/").rpartition("/")[2] for prefix in listing["common_prefixes"])
+        return folders, sorted(_info(start + str(meta["path"]), meta) for meta in listing["objects"])
 
     folders, objects = _request(address, send)
     if "" in folders:
@@ -242,15 +242,15 @@ def _without_markers(objects: list[ObjectInfo], folder: Address) -> list[ObjectI
     Web consoles make such objects. obstore reports them without the slash at the end, so they look like objects with
     data.
     """
-    addresses = [one.address for one in objects]
+    addresses = [info.address for info in objects]
 
-    def is_marker(one: ObjectInfo) -> bool:
-        below = bisect_left(addresses, f"{one.address}/")
-        return not one.num_bytes and (
-            one.address == str(folder) or "".join(addresses[below : below + 1]).startswith(f"{one.address}/")
+    def is_marker(info: ObjectInfo) -> bool:
+        below = bisect_left(addresses, f"{info.address}/")
+        return not info.num_bytes and (
+            info.address == str(folder) or "".join(addresses[below : below + 1]).startswith(f"{info.address}/")
         )
 
-    return [one for one in objects if not is_marker(one)]
+    return [info for info in objects if not is_marker(info)]
 
 
 def put_object(text: str, data: bytes) -> str:
@@ -285,10 +285,10 @@ def put_file(text: str, data: bytes, num_bytes: int) -> str:
 
 
 def _etag_of_size(text: str, num_bytes: int) -> str:
-    found = object_info(text)
-    if found.num_bytes != num_bytes:
-        raise StoreError(f"{text} has {found.num_bytes:,} bytes at the store, but {num_bytes:,} were sent")
-    return found.etag
+    info = object_info(text)
+    if info.num_bytes != num_bytes:
+        raise StoreError(f"{text} has {info.num_bytes:,} bytes at the store, but {num_bytes:,} were sent")
+    return info.etag
 
 
 _uploads: "dict[int, tuple[Address, WritableFile]]" = {}

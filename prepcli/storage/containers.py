@@ -92,8 +92,8 @@ def place_of(path: str) -> Place | None:
     """
     if SEPARATOR not in path:
         return None
-    found = _NAME.fullmatch(path)
-    return Place(found[1], found[2]) if found else None
+    match = _NAME.fullmatch(path)
+    return Place(match[1], match[2]) if match else None
 
 
 def own_name(path: str) -> str:

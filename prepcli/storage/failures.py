@@ -65,14 +65,14 @@ def retried(send: Callable[[], Result], translate: Callable[[Exception], Excepti
         try:
             return send()
         except Exception as error:
-            found = translate(error)
-            if not isinstance(found, StoreError) or _REFUSED.search(str(found)):
-                raise found from None
-            wait = found.retry_after
+            failure = translate(error)
+            if not isinstance(failure, StoreError) or _REFUSED.search(str(failure)):
+                raise failure from None
+            wait = failure.retry_after
             if wait is None:
                 wait = min(0.1 * 2**attempt, 5.0) * random.uniform(0.5, 1.0)
             if time.monotonic() + wait > give_up:
-                raise found from None
+                raise failure from None
             time.sleep(wait)
     raise AssertionError
 
@@ -148,7 +148,7 @@ def _advice(scheme: str) -> str:
 
 def _reason(text: str, code: str | None, status: str | None) -> str:
     if code or status:
-        return " ".join(one for one in (f"status {status}" if status else "", code or "") if one)
+        return " ".join(part for part in (f"status {status}" if status else "", code or "") if part)
     first_line = text.partition("\n")[0]
     return without_secrets(_first(_REASON, first_line) or first_line)[:_MAX_REASON].strip().rstrip(".") or "no reason"
 
@@ -163,8 +163,8 @@ def without_secrets(text: str) -> str:
 
 
 def _first(pattern: "re.Pattern[str]", text: str) -> str | None:
-    found = pattern.search(text)
-    return found[1] if found else None
+    match = pattern.search(text)
+    return match[1] if match else None
 
 
 def message_of(error: Exception) -> str:

@@ -84,11 +84,11 @@ def listed(address: Address, *, recursive: bool) -> tuple[list[str], list[Object
     try:
         while url is not None:
             entries, url = _json(address, url)
-            for one in entries:
-                if one["type"] == "directory":
-                    folders.append(one["path"].rpartition("/")[2])
-                elif one["type"] == "file":
-                    files.append(_remembered(address, one["path"], one["size"], one["oid"]))
+            for entry in entries:
+                if entry["type"] == "directory":
+                    folders.append(entry["path"].rpartition("/")[2])
+                elif entry["type"] == "file":
+                    files.append(_remembered(address, entry["path"], entry["size"], entry["oid"]))
     except FileNotFoundError:
         return [], []
     except (KeyError, TypeError, AttributeError):
@@ -136,8 +136,8 @@ def read_file(address: Address, start: int, length: int, etag: str = "") -> tupl
             if total is None:
                 raise _refusal(address, response)
             own = next(filter(None, map(_etag, [*response.history, response])), "")
-            found = _remembered(address, address.key, total, own)
-            if etag and found.etag != etag:
+            info = _remembered(address, address.key, total, own)
+            if etag and info.etag != etag:
                 raise InputChangedError(
                     f"{address} was changed during the run, which has stopped; run {same_command()} again"
                 )
@@ -145,7 +145,7 @@ def read_file(address: Address, start: int, length: int, etag: str = "") -> tupl
             data = _body(response, start, wanted)
             if len(data) != wanted:
                 raise StoreError(f"{address}: the connection ended after {len(data):,} of {wanted:,} bytes")
-            return data, found
+            return data, info
 
     return _repeated(address, send)
 
@@ -156,8 +156,8 @@ def _total(response: "Response") -> int | None:
     Status 416 (no byte in this range) states the size. With other error statuses the result is None.
     """
     if response.status_code in (206, 416):
-        found = _TOTAL.fullmatch(response.headers.get("Content-Range", ""))
-        return int(found[1]) if found else None
+        match = _TOTAL.fullmatch(response.headers.get("Content-Range", ""))
+        return int(match[1]) if match else None
     if response.status_code == 200:
         length = response.headers.get("Content-Length", "")
         return int(length) if length.isdecimal() else None
@@ -259,8 +259,8 @@ def _wait(response: "Response") -> float | None:
     """
     text = response.headers.get("Retry-After", "")
     if not text.isdecimal():
-        found = _RESET.search(response.headers.get("RateLimit", "")) if response.status_code == 429 else None
-        text = found[1] if found else ""
+        match = _RESET.search(response.headers.get("RateLimit", "")) if response.status_code == 429 else None
+        text = match[1] if match else ""
     return float(text) if text else None
 
 

@@ -37,10 +37,10 @@ def state_of(file: str | AnyPath | int) -> FileState:
     `Catalogue` includes the states of its `others`, the files on which its lines depend.
     """
     if isinstance(file, Catalogue) and file.others:
-        return _joined([state_of(one) for one in (str(file), *file.others)])
+        return _joined([state_of(path) for path in (str(file), *file.others)])
     if isinstance(file, int):
-        found = os.fstat(file)
-        return FileState(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+        status = os.fstat(file)
+        return FileState(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
     if is_address(file):
         return state_of_info(call(client.object_info, str(file)))
     descriptor = os.open(str(file), os.O_RDONLY | os.O_CLOEXEC)
@@ -53,7 +53,8 @@ def state_of(file: str | AnyPath | int) -> FileState:
 def _joined(states: list[FileState]) -> FileState:
     """One state for several files: it changes if the state of any of them changes."""
     changes, inodes = (
-        hashlib.sha256(repr(one).encode()).digest()[:7] for one in zip(*(state[2:] for state in states), strict=True)
+        hashlib.sha256(repr(values).encode()).digest()[:7]
+        for values in zip(*(state[2:] for state in states), strict=True)
     )
     return FileState(
         sum(state.num_bytes for state in states),
@@ -125,17 +126,17 @@ def same_file(outputs: Iterable[AnyPath], inputs: Inputs) -> tuple[AnyPath, str]
     """
     by_identity: dict[tuple[int, int], AnyPath] = {}
     for path in outputs:
-        found = _stat(path)
-        if found is not None and stat.S_ISREG(found.st_mode):  # a device such as /dev/null is not replaced
-            by_identity[found.st_dev, found.st_ino] = path
+        status = _stat(path)
+        if status is not None and stat.S_ISREG(status.st_mode):  # a device such as /dev/null is not replaced
+            by_identity[status.st_dev, status.st_ino] = path
     if not by_identity:
         return None
-    for one in inputs:
-        found = _stat(one)
-        if found is not None:
-            output = by_identity.get((found.st_dev, found.st_ino))
+    for source in inputs:
+        status = _stat(source)
+        if status is not None:
+            output = by_identity.get((status.st_dev, status.st_ino))
             if output is not None:
-                return output, str(one)
+                return output, str(source)
     return None
 
 
@@ -146,9 +147,9 @@ def refuse_input_as_output(flag: str, path: Path | None, inputs: Callable[[], In
     """
     if path is None or not path.exists():
         return
-    found = same_file([path], inputs())
-    if found is not None:
-        raise UsageError(f"{option(flag, path)} would replace the input {found[1]}; give another name")
+    pair = same_file([path], inputs())
+    if pair is not None:
+        raise UsageError(f"{option(flag, path)} would replace the input {pair[1]}; give another name")
 
 
 def refuse_swapped(manifest: str, out: AnyPath | None) -> None:

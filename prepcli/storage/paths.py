@@ -66,7 +66,7 @@ class StorePath:
     @property
     def parents(self) -> list["StorePath"]:
         """All prefixes that the path is in, the nearest first."""
-        return [StorePath(str(one)) for one in self._path.parents]
+        return [StorePath(str(parent)) for parent in self._path.parents]
 
     def with_name(self, name: str) -> "StorePath":
         """The path with another last part."""
@@ -113,7 +113,7 @@ class StorePath:
     def listed(self) -> tuple[list[str], list[str]]:
         """The names of the folders and of the objects directly below the prefix."""
         folders, objects = call(client.list_folder, str(self))
-        return list(folders), [one.address.rpartition("/")[2] for one in objects]
+        return list(folders), [info.address.rpartition("/")[2] for info in objects]
 
     def glob(self, pattern: str) -> Iterator["StorePath"]:
         """Yield the objects and folders below the prefix whose relative names match `pattern`, sorted."""
@@ -153,7 +153,7 @@ class StorePath:
     def infos(self) -> dict[str, ObjectInfo]:
         """The properties of each object below the prefix, by the object's name relative to the prefix."""
         base = str(parse_address(str(self))) + "/"
-        return {one.address.removeprefix(base): one for one in call(client.list_objects, str(self))}
+        return {info.address.removeprefix(base): info for info in call(client.list_objects, str(self))}
 
 
 AnyPath = Path | StorePath
@@ -163,7 +163,7 @@ AnyPath = Path | StorePath
 def matching(names: Iterable[str], patterns: Sequence[str]) -> Iterator[str]:
     """The names that match one of the globs."""
     matchers = [_matcher(pattern) for pattern in patterns]
-    yield from (name for name in names if any(one.fullmatch(name) for one in matchers))
+    yield from (name for name in names if any(matcher.fullmatch(name) for matcher in matchers))
 
 
 def path_of(path: str | AnyPath) -> AnyPath:
@@ -221,7 +221,7 @@ def sizes_of(paths: Iterable[AnyPath]) -> dict[AnyPath, int]:
     """
     wanted = list(paths)
     folders = {str(path.parent) for path in wanted if isinstance(path, StorePath)}
-    listed = {one.address: one.num_bytes for folder in folders for one in call(client.list_folder, folder)[1]}
+    listed = {info.address: info.num_bytes for folder in folders for info in call(client.list_folder, folder)[1]}
     return {path: listed[str(path)] if str(path) in listed else path.stat().st_size for path in wanted}
 
 

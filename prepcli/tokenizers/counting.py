@@ -80,9 +80,9 @@ class Tokenizers:
 
     def __init__(self, spec: TokenizerSpec) -> None:
         """Load the tokenizers; raises `UsageError` if a name is not a tokenizer, or a package is missing."""
-        found = map(kind_of_tokenizer, spec.tokenizers)
+        kinds = map(kind_of_tokenizer, spec.tokenizers)
         counters: list[HfCounter | SentencePieceCounter] = [
-            HfCounter(path) if kind == "hf" else SentencePieceCounter(path, spec.by_word) for kind, path in found
+            HfCounter(path) if kind == "hf" else SentencePieceCounter(path, spec.by_word) for kind, path in kinds
         ]
         self._only = counters[0] if len(counters) == 1 else None
         self._of_lang = dict(zip(spec.langs, counters, strict=False))
@@ -169,7 +169,7 @@ class HfCounter:
     def counts(self, texts: Sequence[str]) -> list[int]:
         """Return the number of tokens of each text; raises `RecordRejected` for a text with a lone surrogate."""
         try:
-            return [len(one.ids) for one in self._model.encode_batch(list(texts), add_special_tokens=False)]
+            return [len(encoding.ids) for encoding in self._model.encode_batch(list(texts), add_special_tokens=False)]
         except (UnicodeEncodeError, TypeError):
             refuse_surrogates(texts)
             raise
@@ -331,7 +331,7 @@ def splits_at_spaces(model: Any) -> bool:
 
     words = ("x", "Xylophone", _UNKNOWN, _UNKNOWN * 2, "1")
     return all(
-        size(f"{one} {other}") == size(f" {one}  {other} ") == size(one) + size(other)
-        for one in words
+        size(f"{word} {other}") == size(f" {word}  {other} ") == size(word) + size(other)
+        for word in words
         for other in words
     )

@@ -42,12 +42,12 @@ class TokensOfTexts:
         `SentencePieceCounter` does.
         """
         count, langs = load_tokenizers(self.spec).counts, [lang or self.lang for lang in langs]
-        found = [text for text in texts if text is not None]
-        if len(found) == len(texts):
-            return count(found, langs)
+        present = [text for text in texts if text is not None]
+        if len(present) == len(texts):
+            return count(present, langs)
         if self.needs_text:
             raise _no_text(self.field)
-        counts = iter(count(found, [lang for lang, text in zip(langs, texts, strict=True) if text is not None]))
+        counts = iter(count(present, [lang for lang, text in zip(langs, texts, strict=True) if text is not None]))
         return [0 if text is None else next(counts) for text in texts]
 
 
@@ -75,8 +75,8 @@ class TokensOfCuts:
         flat = [supervision for cut in cuts for supervision in cut]
         counts = iter(
             load_tokenizers(self.spec).counts(
-                [one.text or "" for one in flat],
-                [one.language or self.lang for one in flat],
+                [item.text or "" for item in flat],
+                [item.language or self.lang for item in flat],
             )
         )
         return [sum(next(counts) for _ in cut) for cut in cuts]
@@ -91,11 +91,11 @@ def _supervisions(data: bytes) -> list[list[_Supervision]]:
         try:
             fields = {name: decode_value(raw) for name, raw in parse_fields(data).items()}
             plain = [fields, *(track["cut"] for track in fields.get("tracks") or ())]
-            found = [one for cut in plain for one in cut.get("supervisions") or ()]
-            cuts = [msgspec.convert(found, list[_Supervision])]
+            supervisions = [supervision for cut in plain for supervision in cut.get("supervisions") or ()]
+            cuts = [msgspec.convert(supervisions, list[_Supervision])]
         except (msgspec.MsgspecError, KeyError, TypeError, AttributeError):
             raise RecordRejected(RejectReason.BAD_FIELD, "the supervisions of the cut cannot be read") from None
-    return [[one for one in cut if one.text is not None] for cut in cuts]
+    return [[supervision for supervision in cut if supervision.text is not None] for cut in cuts]
 
 
 def _no_text(name: str) -> RecordRejected:

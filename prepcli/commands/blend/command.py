@@ -88,7 +88,7 @@ def blend(
     Examples:
         >>> import prepcli
         >>> report = prepcli.blend(["a=manifest.json:0.7", "b=segments.json:0.3"], "mix.yaml", check=False)
-        >>> [(one.name, one.records, one.share) for one in report.sets]
+        >>> [(part.name, part.records, part.share) for part in report.sets]
         [('a', 48, 0.7), ('b', 6, 0.3)]
     """
     from prepcli.commands.blend.nodes import entries_of, notes_on_repeats, set_weights
@@ -131,7 +131,7 @@ def blend(
         for name, leaf, _ in root.leaves()
         for note in (*leaf.notes, *notes_on_seconds(leaf.seconds / leaf.records))
     ]
-    inputs = [one.partition("=")[2] for one in specs]
+    inputs = [spec.partition("=")[2] for spec in specs]
     inputs += [spec.rpartition(":")[0] for spec in inputs]
     if is_for_wenet:
         counts = count_lines(root, by)

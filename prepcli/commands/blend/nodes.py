@@ -63,7 +63,7 @@ class Node:
 
     def leaves(self) -> Iterator[tuple[str, "Node", float]]:
         """Yield the data sets below this node, without the groups: whole name, node, share (see `below`)."""
-        return (one for one in self.below() if not one[1].children)
+        return (named for named in self.below() if not named[1].children)
 
 
 def joined(path: str, name: str) -> str:
@@ -113,7 +113,9 @@ def set_weights(
         temperature = 1.0
     else:
         sizes = [child.seconds if by == "hours" else child.records for child in members]
-        inner = [joined(path, child.name) for child in members if any(one.by_user for one in child.children)]
+        inner = [
+            joined(path, child.name) for child in members if any(grandchild.by_user for grandchild in child.children)
+        ]
         if inner and len(members) > 1:
             yield (
                 f"{', '.join(joined(path, child.name) for child in members)}: weighed by {by}, because no weights are "
@@ -162,7 +164,7 @@ def _usable_weight(child: Node, where: str) -> float:
 
 def entries_of(group: Node) -> list[dict[str, Any]]:
     """The entries of an `input_cfg` for the members of a group, with their weights and tags."""
-    found = []
+    entries = []
     for child in group.children:
         entry = {key: value for key, value in child.entry.items() if key not in ("weight", "tags", "input_cfg")}
         entry["weight"] = float(f"{child.weight:.6g}")
@@ -171,5 +173,5 @@ def entries_of(group: Node) -> list[dict[str, Any]]:
             entry["tags"] = tags
         if child.children:
             entry["input_cfg"] = entries_of(child)
-        found.append(entry)
-    return found
+        entries.append(entry)
+    return entries

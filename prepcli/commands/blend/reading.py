@@ -51,8 +51,8 @@ def read_sets(sets: Sequence[str], read: Callable[[str, str], Node]) -> Node:
     """
     root = Node("", {})
     weights: dict[str, float] = {}
-    for one in sets:
-        name, path, weight = _parse(one)
+    for spec in sets:
+        name, path, weight = _parse(spec)
         if weight is not None and weights.setdefault(name, weight) != weight:
             raise UsageError(f"{name} has two weights, {weights[name]:g} and {weight:g}; give one")
         if not path:
@@ -60,13 +60,13 @@ def read_sets(sets: Sequence[str], read: Callable[[str, str], Node]) -> Node:
         group = root
         *groups, leaf = name.split("/")
         for part in groups:
-            found = next((child for child in group.children if child.name == part), None)
-            if found is None:
-                found = Node(part, {"type": "group"})
-                group.children.append(found)
-            elif found.entry != {"type": "group"}:
+            subgroup = next((child for child in group.children if child.name == part), None)
+            if subgroup is None:
+                subgroup = Node(part, {"type": "group"})
+                group.children.append(subgroup)
+            elif subgroup.entry != {"type": "group"}:
                 raise UsageError(f"{part} is a data set and a group; give one of them another name")
-            group = found
+            group = subgroup
         if any(child.name == leaf for child in group.children):
             raise UsageError(f"the name {name} stands for two data sets; give one of them another name")
         group.children.append(read(leaf, path))
@@ -101,10 +101,10 @@ def find(root: Node, name: str) -> Node:
     """
     node = root
     for part in name.split("/") if name else ():
-        found = next((child for child in node.children if child.name == part), None)
-        if found is None:
+        match = next((child for child in node.children if child.name == part), None)
+        if match is None:
             raise UsageError(f"there is no set or group {name}")
-        node = found
+        node = match
     return node
 
 
@@ -270,13 +270,15 @@ def _measured(node: Node, num_workers: int, keep: Sequence[str]) -> Node:
         from prepcli.commands.filter.keeping import Keeping  # imports the whole engine
 
         keeping = Keeping(keep)
-    found = read_input(data, num_workers=num_workers, seconds_of=seconds_of, selection=keeping)
+    lengths = read_input(data, num_workers=num_workers, seconds_of=seconds_of, selection=keeping)
     if keeping is not None:
         node.notes.append(f"{keeping.note()}; all are in the set")
-    node.seconds, node.records = float(found.seconds.sum()), len(found.seconds)
-    if found.first_rejected:
-        lines = "1 line cannot be used" if found.num_rejected == 1 else f"{found.num_rejected:,} lines cannot be used"
-        node.notes.append(f"{lines}, and NeMo may stop there; the first is {found.first_rejected}")
+    node.seconds, node.records = float(lengths.seconds.sum()), len(lengths.seconds)
+    if lengths.first_rejected:
+        lines = (
+            "1 line cannot be used" if lengths.num_rejected == 1 else f"{lengths.num_rejected:,} lines cannot be used"
+        )
+        node.notes.append(f"{lines}, and NeMo may stop there; the first is {lengths.first_rejected}")
     return node
 
 

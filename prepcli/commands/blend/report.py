@@ -56,9 +56,9 @@ class BlendReport(ShownInNotebooks, msgspec.Struct):
         }
         yield title.get(self.status, f"blend: done, {self.out}")
         rows = [("set", "hours", "records", "weight", "draws", "of hours", "seen per 1,000 h")]
-        for name, one in self._in_order():
-            shares = f"{one.share:.2%}", f"{one.share_of_hours:.2%}", _number(one.seen_per_1000_hours)
-            rows.append((name, f"{one.hours:,.2f}", f"{one.records:,}", f"{one.weight:.4g}", *shares))
+        for name, row in self._in_order():
+            shares = f"{row.share:.2%}", f"{row.share_of_hours:.2%}", _number(row.seen_per_1000_hours)
+            rows.append((name, f"{row.hours:,.2f}", f"{row.records:,}", f"{row.weight:.4g}", *shares))
         rows.append(("all", f"{self.hours:,.2f}", f"{self.records:,}", "", "100.00%", "100.00%", ""))
         yield from (f"  {line}" for line in aligned(rows))
         yield from (f"  note  {note}" for note in self.notes)
@@ -66,13 +66,13 @@ class BlendReport(ShownInNotebooks, msgspec.Struct):
     def _in_order(self) -> Iterator[tuple[str, BlendedSet]]:
         """The data sets with their names; each group, named with a slash, precedes its first data set."""
         groups = {group.name: group for group in self.groups}
-        for one in self.sets:
-            parts = one.name.split("/")
+        for part in self.sets:
+            parts = part.name.split("/")
             for depth in range(1, len(parts)):
                 group = groups.pop("/".join(parts[:depth]), None)
                 if group is not None:
                     yield f"{group.name}/", group
-            yield one.name, one
+            yield part.name, part
 
 
 def _number(value: float) -> str:
@@ -90,9 +90,9 @@ def report_of(out: Path, root: Node, draws: Sequence[float], notes: list[str]) -
     groups = []
     for name, group, _ in root.below():
         if group.children:
-            within = [one for one in sets if one.name.startswith(f"{name}/")]
+            within = [part for part in sets if part.name.startswith(f"{name}/")]
             groups.append(
-                _row(name, group, sum(one.share for one in within), sum(one.share_of_hours for one in within))
+                _row(name, group, sum(part.share for part in within), sum(part.share_of_hours for part in within))
             )
     total = round(root.seconds / 3600, 4)
     return BlendReport("done", str(out), total, root.records, sets, notes=notes, groups=groups)

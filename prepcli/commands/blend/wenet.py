@@ -36,14 +36,14 @@ def read_wenet_set(name: str, path: str, num_workers: int) -> Node:
     here = Path(path)
     listed: AnyPath = here
     if here.is_dir():
-        found = next((one for one in sets_in(here) if isinstance(one, WenetSet)), None)
-        if found is None:
+        wenet = next((stored for stored in sets_in(here) if isinstance(stored, WenetSet)), None)
+        if wenet is None:
             finished_reports(here)  # raises for an unfinished set, which has no list yet
             raise UsageError(
                 f"{path} has neither {LIST_NAME} nor {RAW_LIST_NAME}: an OUT.list mixes sets for WeNet; for NeMo, "
                 "write OUT.yaml"
             )
-        listed = found.list
+        listed = wenet.list
     lines = _lines(listed)
     is_raw = bool(lines) and lines[0].startswith("{")
     whole = _absolute_items(listed, lines) if is_raw else (_absolute_tar(listed, line) for line in lines)
@@ -102,7 +102,7 @@ def draws_of(root: Node, counts: Sequence[int]) -> list[float]:
     """
     leaves = [leaf for _, leaf, _ in root.leaves()]
     drawn = [count / len(leaf.entry["lines"]) * leaf.records for count, leaf in zip(counts, leaves, strict=True)]
-    return [one / sum(drawn) for one in drawn]
+    return [count / sum(drawn) for count in drawn]
 
 
 def epoch_note(root: Node, counts: Sequence[int]) -> str:
@@ -119,7 +119,7 @@ def mixed_list(root: Node, counts: Sequence[int]) -> bytes:
     """The lines of all sets, evenly mixed, so that WeNet reads them mixed even without `list_shuffle`."""
     leaves = [leaf.entry["lines"] for _, leaf, _ in root.leaves()]
     queues = [_spread(number, lines, count) for number, (lines, count) in enumerate(zip(leaves, counts, strict=True))]
-    content = "".join(f"{line}\n" for _, _, line in heapq.merge(*queues, key=lambda one: one[:2]))
+    content = "".join(f"{line}\n" for _, _, line in heapq.merge(*queues, key=lambda entry: entry[:2]))
     return content.encode("utf-8", "surrogateescape")
 
 

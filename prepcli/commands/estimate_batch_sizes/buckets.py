@@ -36,10 +36,10 @@ def parse_buckets(text: str) -> list[Bound]:
         UsageError: the text has another form.
     """
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except ValueError:
-        found = None
-    return _checked(found, option("--buckets", text))
+        value = None
+    return _checked(value, option("--buckets", text))
 
 
 def buckets_in_config(path: AnyPath) -> list[Bound]:
@@ -62,15 +62,19 @@ def buckets_in_config(path: AnyPath) -> list[Bound]:
             f"{option('--buckets-from', path)}: not readable YAML: {' '.join(str(error).split())}"
         ) from None
     sections = [*loader_sections(document), ((), section_at(document, ()))]
-    found = [(names, one) for names, one in sections if one and one.get("bucket_duration_bins") is not None]
-    of_parts = [".".join(names) for names, _ in found if names and names not in PLACES]
+    with_bins = [
+        (names, section) for names, section in sections if section and section.get("bucket_duration_bins") is not None
+    ]
+    of_parts = [".".join(names) for names, _ in with_bins if names and names not in PLACES]
     if len(of_parts) > 1:
         raise UsageError(
             f"{option('--buckets-from', path)}: it is a multi_config with bins in {' and '.join(of_parts)}; give "
             f"those of one with {option('--buckets')}, or copy them into a file"
         )
-    if found:
-        return _with_last(_checked(found[0][1]["bucket_duration_bins"], option("--buckets-from", path)), found[0][1])
+    if with_bins:
+        return _with_last(
+            _checked(with_bins[0][1]["bucket_duration_bins"], option("--buckets-from", path)), with_bins[0][1]
+        )
     places = ", ".join(".".join(names) for names in ([names for names, _ in sections if names] or PLACES))
     raise UsageError(
         f"{option('--buckets-from', path)}: no bucket_duration_bins in {places} or at its top; write them with "
@@ -86,17 +90,17 @@ def _with_last(bounds: list[Bound], section: dict[str, Any]) -> list[Bound]:
     return bounds
 
 
-def _checked(found: Any, where: str) -> list[Bound]:
+def _checked(values: Any, where: str) -> list[Bound]:
     bounds: list[Bound] = []
-    for one in found if isinstance(found, list) else []:
-        if _is_number(one):
-            bounds.append(one)
-        elif isinstance(one, list) and len(one) == 2 and all(map(_is_number, one)) and one[1] == int(one[1]):
-            bounds.append((one[0], int(one[1])))
+    for value in values if isinstance(values, list) else []:
+        if _is_number(value):
+            bounds.append(value)
+        elif isinstance(value, list) and len(value) == 2 and all(map(_is_number, value)) and value[1] == int(value[1]):
+            bounds.append((value[0], int(value[1])))
         else:
             bounds = []
             break
-    if not bounds or len({isinstance(one, tuple) for one in bounds}) > 1:
+    if not bounds or len({isinstance(bound, tuple) for bound in bounds}) > 1:
         raise UsageError(f"{where}: the bins must be a list of positive numbers, or of pairs of seconds and tokens")
     keys = [(duration_of(bound), tokens_of(bound) or 0) for bound in bounds]
     if any(later <= earlier for earlier, later in itertools.pairwise(keys)):
@@ -128,10 +132,10 @@ def final_bins(bounds: Sequence[Bound], sizes: Sequence[int]) -> list[tuple[Boun
 
     One-dimensional bins that follow each other and have the same batch size are merged, as in NeMo.
     """
-    found: list[tuple[Bound, int]] = []
+    bins: list[tuple[Bound, int]] = []
     for bound, size in zip(bounds, sizes, strict=True):
-        if size and found and found[-1][1] == size and not isinstance(bound, tuple):
-            found[-1] = bound, size
+        if size and bins and bins[-1][1] == size and not isinstance(bound, tuple):
+            bins[-1] = bound, size
         elif size:
-            found.append((bound, size))
-    return found
+            bins.append((bound, size))
+    return bins

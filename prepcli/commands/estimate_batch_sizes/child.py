@@ -101,7 +101,7 @@ class Child:
                 could be counted instead, so the search ends.
         """
         try:
-            found: BucketResults = self._ask(self.device_facts, ("count", (duration, tokens)), self._timeout)
+            results: BucketResults = self._ask(self.device_facts, ("count", (duration, tokens)), self._timeout)
         except _NoAnswerError as error:
             advice = "use a machine with more memory, or leave long examples out"
             if error.outcome == "hung":
@@ -109,7 +109,7 @@ class Child:
             raise PrepcliError(
                 f"steps with examples of {duration:g} s cannot be made on this machine: {error}; {advice}"
             ) from None
-        return found
+        return results
 
     def _start(self) -> None:
         self._pipe, theirs = Pipe()

@@ -106,28 +106,28 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
     def _bounds(self, workspace: Workspace) -> list[Bound]:
         """The upper bounds of the buckets, ascending."""
         search = self.search
-        found = given_bounds(search.buckets, search.buckets_from)
+        bounds = given_bounds(search.buckets, search.buckets_from)
         stored, file = read_document(workspace.plan_file, StoredPlan), workspace.out / FILE_NAME
         if search.buckets_from is None or self.overwrite or stored is None or not file.is_file():
-            return found
+            return bounds
         # If the config has the result of the earlier search, whose bins may be merged, the same buckets are searched.
         result, searched = buckets_in_config(file), parse_buckets(stored.settings["--buckets"])
-        is_result = found == result or (found[:-1] == result and found[-1] == searched[-1])
-        return searched if is_result else found
+        is_result = bounds == result or (bounds[:-1] == result and bounds[-1] == searched[-1])
+        return searched if is_result else bounds
 
     def settings(self, plan: BatchSizesPlan) -> dict[str, Any]:
         """The options and the bounds of the buckets. A digest replaces the name of a model file or a config."""
         search = self.search
-        found = settings_of(current_call().options)
-        found["--buckets"] = "[" + ",".join(map(shown, plan.contents)) + "]"
+        values = settings_of(current_call().options)
+        values["--buckets"] = "[" + ",".join(map(shown, plan.contents)) + "]"
         if search.model is not None:
-            found["--model"] = file_identity(search.model)
+            values["--model"] = file_identity(search.model)
         if search.config is not None:
-            found["--config"] = _config_identity(search.config)
+            values["--config"] = _config_identity(search.config)
         if any(tokens_of(bound) is not None for bound in plan.contents):
-            del found["--ratio"]
-        found["--device"] = "cpu" if search.is_estimate else "cuda"
-        return found
+            del values["--ratio"]
+        values["--device"] = "cpu" if search.is_estimate else "cuda"
+        return values
 
     def output_patterns(self, plan: BatchSizesPlan) -> Sequence[str]:
         """The name of the file with the bins and their batch sizes."""
@@ -143,7 +143,7 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
         workspace, digest = execution.workspace, execution.digest
         self.child.tick = execution.tick
         limit = self._device_facts(workspace).limit
-        for unit in sorted(units, key=lambda one: one.number, reverse=True):
+        for unit in sorted(units, key=lambda unit: unit.number, reverse=True):
             start = self.search.start_batch_size
             for larger in plan.units[unit.number + 1 :]:
                 if read_marker(workspace, larger, digest) is not None:
@@ -151,9 +151,9 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
                     break
 
             def write(writer: UnitWriter, bound: Bound = plan.contents[unit.number], start: int = start) -> None:
-                found = BucketResults()
-                found.size, _ = self._settle(bound, found, start, limit)
-                writer.open_part(PART.format(writer.unit.id)).write(msgspec.json.encode(found))
+                results = BucketResults()
+                results.size, _ = self._settle(bound, results, start, limit)
+                writer.open_part(PART.format(writer.unit.id)).write(msgspec.json.encode(results))
                 writer.count(1, 0.0)
 
             marker = execution.do_unit(unit, write)
@@ -161,28 +161,28 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
             yield marker
         self.child.tick = lambda: None
 
-    def _settle(self, bound: Bound, found: BucketResults, start: int, limit: int) -> tuple[int, int]:
+    def _settle(self, bound: Bound, results: BucketResults, start: int, limit: int) -> tuple[int, int]:
         """Search the batch size of a bucket as NeMo does, from batch size `start`.
 
-        A size fits if its training step needs at most `limit` bytes. Results of steps are taken from `found`; steps
+        A size fits if its training step needs at most `limit` bytes. Results of steps are taken from `results`; steps
         that it does not have are made, and added to it.
 
         Returns:
             The largest batch size that fits (0 if no example fits), and the number of steps that NeMo's search
-            makes, with those that `found` had.
+            makes, with those that `results` had.
         """
         where = duration_of(bound), tokens_of(bound)
-        if self.search.is_estimate and not found.lines:
+        if self.search.is_estimate and not results.lines:
             counted = self.child.count(*where)
-            found.steps, found.lines = counted.steps, counted.lines
+            results.steps, results.lines = counted.steps, counted.lines
 
         def fits(size: int) -> bool:
-            known = found.answer(size, limit)
+            known = results.answer(size, limit)
             if known is None:
                 step = self.child.step(*where, size)
                 if step.outcome == "cuda_error" and size == 1:
                     raise PrepcliError(f"a step with one example of bucket {shown(bound)} fails: {step.detail}")
-                found.steps.append(step)
+                results.steps.append(step)
                 known = step.outcome == "fits"
             return known
 
@@ -191,33 +191,33 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
     def finish(self, plan: BatchSizesPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         """Do NeMo's search over all buckets with the steps that were made, and write the bins and their batch sizes."""
         facts = self._device_facts(writer.workspace)
-        found = [_known(writer.workspace, marker.unit) for marker in markers]
-        nemo_steps = self._settle_all(plan.contents, found, facts.limit)
-        longest = self._longest(plan.contents, found, facts.limit)
-        made = make_result(plan.contents, found, nemo_steps, facts, longest, self.search, self._durations())
+        results = [_known(writer.workspace, marker.unit) for marker in markers]
+        nemo_steps = self._settle_all(plan.contents, results, facts.limit)
+        longest = self._longest(plan.contents, results, facts.limit)
+        made = make_result(plan.contents, results, nemo_steps, facts, longest, self.search, self._durations())
         file = writer.open(FILE_NAME)
         file.write(result_file(made, self.search))
         return {"config": writer.workspace.out / FILE_NAME, **made}
 
-    def _settle_all(self, bounds: list[Bound], found: Sequence[BucketResults], limit: int) -> int:
-        """Find the batch size that NeMo finds for each bucket, and set it in `found`; returns NeMo's number of steps.
+    def _settle_all(self, bounds: list[Bound], results: Sequence[BucketResults], limit: int) -> int:
+        """Find the batch size that NeMo finds for each bucket, and set it in `results`; returns NeMo's number of steps.
 
         NeMo goes from the longest bucket to the shortest, and begins each with twice the batch size of the previous
         one. A rank that began with another size has not made all steps of NeMo's search; missing ones are made here.
         """
         start, nemo_steps = self.search.start_batch_size, 0
-        for bound, one in zip(reversed(bounds), reversed(found), strict=True):
-            one.size, steps = self._settle(bound, one, start, limit)
-            if one.size:
-                start, nemo_steps = 2 * one.size, nemo_steps + steps
+        for bound, bucket in zip(reversed(bounds), reversed(results), strict=True):
+            bucket.size, steps = self._settle(bound, bucket, start, limit)
+            if bucket.size:
+                start, nemo_steps = 2 * bucket.size, nemo_steps + steps
         return nemo_steps
 
-    def _longest(self, bounds: list[Bound], found: Sequence[BucketResults], limit: int) -> float | None:
+    def _longest(self, bounds: list[Bound], results: Sequence[BucketResults], limit: int) -> float | None:
         """The longest duration in seconds of which one example fits.
 
         None if all buckets have a batch size above 0, or if the buckets are two-dimensional.
         """
-        first = next((number for number, one in enumerate(found) if not one.size), None)
+        first = next((number for number, bucket in enumerate(results) if not bucket.size), None)
         if first is None or isinstance(bounds[first], tuple):
             return None
         low, high = duration_of(bounds[first - 1]) if first else 0.0, duration_of(bounds[first])
@@ -270,10 +270,10 @@ def _device_of(wanted: str, rank: Rank) -> str:
         )
     if wanted != "cuda":
         return wanted
-    found = find_devices("auto", rank)
-    if found.sharing:
-        raise UsageError(f"{found.sharing}: batch sizes of ranks that share a GPU would be too small")
-    return "cuda:0" if found.device == "cpu" else found.device
+    devices = find_devices("auto", rank)
+    if devices.sharing:
+        raise UsageError(f"{devices.sharing}: batch sizes of ranks that share a GPU would be too small")
+    return "cuda:0" if devices.device == "cpu" else devices.device
 
 
 def _config_identity(path: Path) -> str:

@@ -29,7 +29,7 @@ def _plan(report: BatchSizesReport) -> list[str]:
 
 
 def _lines(details: dict[str, Any]) -> list[str]:
-    bins = [plain_list(one) if isinstance(one, list) else one for one in details["bucket_duration_bins"]]
+    bins = [plain_list(bound) if isinstance(bound, list) else bound for bound in details["bucket_duration_bins"]]
     unit, divisor = ("GiB", 2**30) if details["limit"] >= 2**30 else ("MiB", 2**20)
     size = f"{details['memory'] / divisor:,.1f} {unit}, of which {details['limit'] / divisor:,.1f} may be used"
     where = "ESTIMATED on a CPU for a GPU" if details["is_estimate"] else f"measured on {details['device']}"

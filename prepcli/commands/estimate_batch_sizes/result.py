@@ -23,7 +23,7 @@ _SHOWN = 3
 
 def make_result(
     bounds: Sequence[Bound],
-    found: Sequence[BucketResults],
+    results: Sequence[BucketResults],
     nemo_steps: int,
     facts: DeviceFacts,
     longest: float | None,
@@ -32,13 +32,13 @@ def make_result(
 ) -> dict[str, Any]:
     """The result of a search as JSON values: bins, batch sizes, steps of each bucket, and `advice` for the user.
 
-    `found`: the results for each of `bounds`. `nemo_steps`: number of training steps that NeMo's script would make.
+    `results`: the results for each of `bounds`. `nemo_steps`: number of training steps that NeMo's script would make.
     `longest`: the longest duration in seconds that fits; None if all buckets fit, or are two-dimensional. `durations`:
     the seconds of each record of the data that a config of the options names; None if there are no such data.
     """
-    sizes = [one.size for one in found]
+    sizes = [bucket.size for bucket in results]
     bins = final_bins(bounds, sizes)
-    outcomes = Counter(step.outcome for one in found for step in one.steps)
+    outcomes = Counter(step.outcome for bucket in results for step in bucket.steps)
     notes = [*_unfit(bounds, sizes, longest), *_odd(outcomes), *_large(bins, durations)]
     if settings.buckets is None and settings.buckets_from is None:
         notes.append(
@@ -61,7 +61,7 @@ def make_result(
         "memory": facts.memory,
         "limit": facts.limit,
         "is_estimate": settings.is_estimate,
-        "buckets": [_row(bound, one) for bound, one in zip(bounds, found, strict=True)],
+        "buckets": [_row(bound, bucket) for bound, bucket in zip(bounds, results, strict=True)],
         "steps": outcomes.total(),
         "steps_of_nemo": nemo_steps,
         "longest_duration": longest,
@@ -75,20 +75,20 @@ def _max_tps(longest: Bound, ratio: float) -> float:
     return ratio if tokens is None else tokens / duration_of(longest)
 
 
-def _row(bound: Bound, found: BucketResults) -> dict[str, Any]:
-    steps = sorted(found.steps, key=lambda step: step.size)
+def _row(bound: Bound, bucket: BucketResults) -> dict[str, Any]:
+    steps = sorted(bucket.steps, key=lambda step: step.size)
     measured = [(step.size, step.peak) for step in steps if step.outcome == "fits"]
     failed = [(step.size, step.outcome) for step in steps if step.outcome != "fits"]
-    peak = dict(measured).get(found.size)
+    peak = dict(measured).get(bucket.size)
     return {
         "duration": duration_of(bound),
         "tokens": tokens_of(bound),
-        "batch_size": found.size,
-        "is_estimate": bool(found.lines),
-        "lines": found.lines,
-        "peak": peak_of(found.lines, found.size) if found.lines and found.size else peak,
+        "batch_size": bucket.size,
+        "is_estimate": bool(bucket.lines),
+        "lines": bucket.lines,
+        "peak": peak_of(bucket.lines, bucket.size) if bucket.lines and bucket.size else peak,
         "measured": measured,
-    } | ({} if found.lines else {"failed": failed})
+    } | ({} if bucket.lines else {"failed": failed})
 
 
 def _unfit(bounds: Sequence[Bound], sizes: Sequence[int], longest: float | None) -> list[str]:

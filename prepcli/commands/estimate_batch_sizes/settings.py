@@ -74,8 +74,8 @@ def parse_memory(text: str) -> int:
     Raises:
         UsageError: the text has another form.
     """
-    found = _MEMORY.fullmatch(text.strip())
-    if found is None or not float(found[1]):
+    match = _MEMORY.fullmatch(text.strip())
+    if match is None or not float(match[1]):
         raise UsageError(f"{option('--gpu-memory')} takes a size such as 80GiB or 24000MB, not {text}")
-    power = _UNITS[found[2].upper()] if found[2] else 0
-    return int(float(found[1]) * (1024 if found[3] else 1000) ** power)
+    power = _UNITS[match[2].upper()] if match[2] else 0
+    return int(float(match[1]) * (1024 if match[3] else 1000) ** power)

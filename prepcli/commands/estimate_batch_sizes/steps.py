@@ -37,7 +37,7 @@ class ModelTrainer:
             self._schema = schema_of(self._model)
             self._optimizer = make_optimizer(self._model, settings.optimizer)
             # A second copy of the model: distributed training keeps one in its gradient buckets.
-            self._copy_bytes = sum(one.nbytes for one in self._of_model()) if settings.ddp else 0
+            self._copy_bytes = sum(tensor.nbytes for tensor in self._of_model()) if settings.ddp else 0
             self._copy = torch.empty(self._copy_bytes, dtype=torch.uint8, device=device) if self._on_gpu else None
 
     def device_facts(self) -> DeviceFacts:
@@ -100,8 +100,8 @@ class ModelTrainer:
         # Every step draws the same random numbers, so that steps differ in batch size only.
         torch.manual_seed(SEED)
         self._optimizer.zero_grad()
-        states = (one for values in self._optimizer.state.values() for one in values.values())
-        known = [*self._of_model(), *(one for one in states if isinstance(one, torch.Tensor))]
+        states = (value for values in self._optimizer.state.values() for value in values.values())
+        known = [*self._of_model(), *(value for value in states if isinstance(value, torch.Tensor))]
         with MemoryCounter(known, self._copy_bytes) as counter, _no_garbage_collection():
             self._make_step(size, lengths)
         timeline: list[int] = counter.timeline

@@ -323,7 +323,7 @@ def estimate_token_bins(
         from prepcli.commands.estimate_bins.plots import plot_token_bins
 
         plot_token_bins(report, output.plot)
-    bins = [list(one) if isinstance(one, tuple) else one for one in report.bucket_duration_bins]
+    bins = [list(bound) if isinstance(bound, tuple) else bound for bound in report.bucket_duration_bins]
     config: dict[str, Any] = {
         "use_multimodal_sampling": True,
         "use_bucketing": True,

@@ -105,12 +105,12 @@ def bins_of_durations(settings: DurationSettings, keep: Sequence[str]) -> BinsRe
         from prepcli.commands.filter.keeping import Keeping  # with the whole of the engine
 
         keeping = Keeping(keep)
-    found = read_within(data, settings, selection=keeping)
+    examples = read_within(data, settings, selection=keeping)
     if keeping is not None:
         tell(f"note: {keeping.note()}")
-    if not len(found.seconds):
-        raise UsageError(f"{settings.data} holds no example that can be used{explain_empty(found)}")
-    durations = np.sort(found.seconds)
+    if not len(examples.seconds):
+        raise UsageError(f"{settings.data} holds no example that can be used{explain_empty(examples)}")
+    durations = np.sort(examples.seconds)
     typical = typical_seconds(durations)
     bins = [round(edge, 5) for edge in duration_bins(durations, settings.num_buckets)]
     sample = evenly(durations)
@@ -130,10 +130,10 @@ def bins_of_durations(settings: DurationSettings, keep: Sequence[str]) -> BinsRe
         max_duration=math.ceil(durations[-1] * 1e5) / 1e5,
         num_examples=len(durations),
         hours=float(durations.sum()) / 3600,
-        num_discarded=found.num_discarded,
-        num_skipped=found.num_skipped,
-        num_rejected=found.num_rejected,
-        first_rejected=found.first_rejected,
+        num_discarded=examples.num_discarded,
+        num_skipped=examples.num_skipped,
+        num_rejected=examples.num_rejected,
+        first_rejected=examples.first_rejected,
         percentiles=percentiles(durations),
         buckets=buckets,
         batch_duration=settings.batch_duration,
@@ -163,17 +163,17 @@ def read_within(data: DataSet | Mix, settings: DurationSettings, **more: Any) ->
     )
 
 
-def notes_on_fewer_buckets(asked: int, found: int, num_empty: int, unit: str) -> list[str]:
+def notes_on_fewer_buckets(asked: int, count: int, num_empty: int, unit: str) -> list[str]:
     """A note on why there are fewer buckets than requested; empty if all of them exist and have examples.
 
-    `asked` buckets were requested; the bins make `found` buckets, of which `num_empty` have no example. `unit` is the
+    `asked` buckets were requested; the bins make `count` buckets, of which `num_empty` have no example. `unit` is the
     unit of the lengths, in the plural.
     """
-    if found == asked and not num_empty:
+    if count == asked and not num_empty:
         return []
-    filled = f", of which {found - num_empty:,} hold examples" if num_empty else ""
+    filled = f", of which {count - num_empty:,} hold examples" if num_empty else ""
     return [
-        f"{asked:,} buckets were asked for, the bins make {found:,}{filled}: a bucket ends with the example that "
+        f"{asked:,} buckets were asked for, the bins make {count:,}{filled}: a bucket ends with the example that "
         f"exceeds 1/{asked} of all {unit}, so that less is left for the last ones, and examples of equal length stay "
         "together"
     ]
@@ -200,13 +200,13 @@ def check_limits(low: float | None, high: float | None) -> None:
         )
 
 
-def explain_empty(found: Durations) -> str:
+def explain_empty(durations: Durations) -> str:
     """The reason why no example was found, in parentheses, for a message."""
-    reasons = [] if found.num_discarded + found.num_skipped + found.num_rejected else ["it has no lines"]
-    if found.num_discarded:
-        reasons.append(f"{found.num_discarded} are outside the duration limits")
-    if found.num_skipped:
-        reasons.append(f"{found.num_skipped} are skipped by _skipme")
-    if found.first_rejected:
-        reasons.append(f"{found.num_rejected} lines are unusable, the first is {found.first_rejected}")
+    reasons = [] if durations.num_discarded + durations.num_skipped + durations.num_rejected else ["it has no lines"]
+    if durations.num_discarded:
+        reasons.append(f"{durations.num_discarded} are outside the duration limits")
+    if durations.num_skipped:
+        reasons.append(f"{durations.num_skipped} are skipped by _skipme")
+    if durations.first_rejected:
+        reasons.append(f"{durations.num_rejected} lines are unusable, the first is {durations.first_rejected}")
     return f" ({'; '.join(reasons)})" if reasons else ""

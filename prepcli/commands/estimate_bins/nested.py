@@ -116,13 +116,13 @@ def place(sizes: Floats, tokens: npt.NDArray[Any], pairs: list[tuple[float, int]
     starts = np.flatnonzero(np.concatenate([[True], edges[1:] != edges[:-1]]))
     ends = np.append(starts[1:], len(edges))
     groups = np.searchsorted(edges[starts], sizes)
-    found = np.full(len(sizes), -1, np.int64)
+    places = np.full(len(sizes), -1, np.int64)
     for group, (start, end) in enumerate(zip(starts, ends, strict=True)):
         here = np.flatnonzero(groups == group)
         at = np.searchsorted(limits[start:end], tokens[here])
         fits = at < end - start
-        found[here[fits]] = start + at[fits]
-    return found
+        places[here[fits]] = start + at[fits]
+    return places
 
 
 def notes_on_pairs(pairs: list[tuple[float, int]], asked: int, sub_buckets: int, num_empty: int) -> list[str]:

@@ -53,8 +53,8 @@ class BinsOutput:
             from prepcli.manifest.inputs import files_of
 
             yield from files_of(data())
-            for one in map(Path, tokenizers):
-                yield from one.iterdir() if one.is_dir() else [one]
+            for path in map(Path, tokenizers):
+                yield from path.iterdir() if path.is_dir() else [path]
 
         refuse_input_as_output("--write-config", self.write_config, inputs)
         if self.write_config is not None:
@@ -71,8 +71,10 @@ class BinsOutput:
             return settings
         from prepcli.manifest.loader_config import limits_of_config
 
-        found = limits_of_config(self.write_config, self.data)
-        limits: dict[str, Any] = {name: value for name, value in found.items() if getattr(settings, name, 0) is None}
+        limits_of_file = limits_of_config(self.write_config, self.data)
+        limits: dict[str, Any] = {
+            name: value for name, value in limits_of_file.items() if getattr(settings, name, 0) is None
+        }
         if limits:
             shown = ", ".join(f"{name} {value:g}" for name, value in limits.items())
             tell(f"prepcli: {self.write_config}: its limits hold for the bins: {shown}")

@@ -66,7 +66,7 @@ def padding_in_buckets(buckets: Sequence[Floats], batch_duration: float, whole: 
         if len(bucket):
             frames += _frames_for_one(bucket, batch_duration, random, min_batches, whole) * bucket.sum(axis=0)
             total += bucket.sum(axis=0)
-    return [1 - float(one / all_) if all_ else 0.0 for one, all_ in zip(total, frames, strict=True)]
+    return [1 - float(used / all_) if all_ else 0.0 for used, all_ in zip(total, frames, strict=True)]
 
 
 def _frames_for_one(

@@ -69,7 +69,7 @@ def plot_token_bins(report: TokenBinsReport, path: Path) -> None:
     """
     figure = new_figure()
     axes = figure.add_subplot()
-    pairs = [one for one in report.bucket_duration_bins if isinstance(one, tuple)]
+    pairs = [bound for bound in report.bucket_duration_bins if isinstance(bound, tuple)]
     if pairs:
         draw_nested(figure, axes, report.inputs, report.outputs, pairs)
         axes.set_ylabel("output tokens")

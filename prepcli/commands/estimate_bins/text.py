@@ -38,9 +38,9 @@ class BinsText(ShownInNotebooks, ABC):
     def document(self) -> dict[str, Any]:
         """The document for `--json`: all fields except the arrays with a number for each example."""
         report: Any = self
-        arrays = [one.name for one in fields(report) if not one.repr]
-        found = asdict(replace(report, **{name: getattr(report, name)[:0] for name in arrays}))
-        return {name: value for name, value in found.items() if name not in arrays}
+        arrays = [field.name for field in fields(report) if not field.repr]
+        values = asdict(replace(report, **{name: getattr(report, name)[:0] for name in arrays}))
+        return {name: value for name, value in values.items() if name not in arrays}
 
     def first_lines(self, left_out_by: str) -> list[str]:
         """The lines above the bins: notes, the number of examples, and a heading.

@@ -88,17 +88,17 @@ def count_file(task: FileTask) -> FileLengths:
     Raises `UsageError` if the source file and the target file of a `txt_pair` have different numbers of lines, and
     `WordsDiffer` if a text that was counted word by word has another number of tokens as a whole.
     """
-    found = FileLengths()
+    counts = FileLengths()
     lengths: list[Length] = []
     examples = enumerate(examples_of(task.data, task.path, task.target_path), start=1)
     while block := list(itertools.islice(examples, _BLOCK_LINES)):
-        found.num_lines += len(block)
+        counts.num_lines += len(block)
         usable = []
         for line, example in block:
             if isinstance(example, RecordRejected):
-                _reject(found, task, line, example)
+                _reject(counts, task, line, example)
             elif example is None:
-                found.num_skipped += 1
+                counts.num_skipped += 1
             else:
                 usable.append((line, example))
         try:
@@ -108,16 +108,16 @@ def count_file(task: FileTask) -> FileLengths:
                 try:
                     lengths += _lengths(task, [example])
                 except RecordRejected as rejected:
-                    _reject(found, task, line, rejected)
+                    _reject(counts, task, line, rejected)
     columns = list(zip(*lengths, strict=True)) or [()] * len(Length._fields)
-    found.inputs, found.outputs = (np.array(column, np.int32) for column in columns[:2])
-    found.ratios, found.seconds = (np.array(column, np.float64) for column in columns[2:])
-    return found
+    counts.inputs, counts.outputs = (np.array(column, np.int32) for column in columns[:2])
+    counts.ratios, counts.seconds = (np.array(column, np.float64) for column in columns[2:])
+    return counts
 
 
-def _reject(found: FileLengths, task: FileTask, line: int, rejected: RecordRejected) -> None:
-    found.num_rejected += 1
-    found.first_rejected = found.first_rejected or f"{task.path}:{line}: {rejected.detail}"
+def _reject(lengths: FileLengths, task: FileTask, line: int, rejected: RecordRejected) -> None:
+    lengths.num_rejected += 1
+    lengths.first_rejected = lengths.first_rejected or f"{task.path}:{line}: {rejected.detail}"
 
 
 def _lengths(task: FileTask, examples: Sequence[list[Turn]]) -> list[Length]:

@@ -116,7 +116,7 @@ class TokenBinsReport(BinsText):
     def bins_alone(self) -> str:
         """The bins as NeMo's script prints them: `[24,48]`, or pairs of input and output tokens."""
         bins = self.bucket_duration_bins
-        return plain_list([f"[{one[0]},{one[1]}]" if isinstance(one, tuple) else str(one) for one in bins])
+        return plain_list([f"[{bound[0]},{bound[1]}]" if isinstance(bound, tuple) else str(bound) for bound in bins])
 
 
 def _shares(paddings: list[float]) -> str:
@@ -152,33 +152,33 @@ def bins_of_tokens(settings: TokenSettings, tokenizer: TokenizerSpec) -> TokenBi
         load_prompt(tokenizer)  # before workers are forked
     else:
         load_tokenizers(tokenizer)
-    found, notes = by_word_or_whole(tokenizer, lambda spec: _read(data, spec, settings, measure))
-    if not len(found.inputs):
-        first = f"; the first unusable line is {found.first_rejected}" if found.first_rejected else ""
+    lengths, notes = by_word_or_whole(tokenizer, lambda spec: _read(data, spec, settings, measure))
+    if not len(lengths.inputs):
+        first = f"; the first unusable line is {lengths.first_rejected}" if lengths.first_rejected else ""
         raise UsageError(
-            f"{settings.data} holds no example that can be used ({found.num_discarded} are outside the limits, "
-            f"{found.num_rejected} lines are unusable{first})"
+            f"{settings.data} holds no example that can be used ({lengths.num_discarded} are outside the limits, "
+            f"{lengths.num_rejected} lines are unusable{first})"
         )
     if settings.sub_buckets is None and measure.total:
-        found.inputs = found.inputs + found.outputs
-    if not found.inputs.any():
+        lengths.inputs = lengths.inputs + lengths.outputs
+    if not lengths.inputs.any():
         raise UsageError(
             f"{settings.data} has no input tokens at all: plain texts (txt) are all output; estimate without "
             f"{option('--sub-buckets')} and {option('--no-measure-total-length')}, or with the "
             f"{option('--prompt-format')} of the training"
         )
-    return _report(found, settings, measure, tokenizer.prompt_format, [*notes_on_input(data), *notes])
+    return _report(lengths, settings, measure, tokenizer.prompt_format, [*notes_on_input(data), *notes])
 
 
 def _measure(settings: TokenSettings) -> _Measure:
     """How to measure lengths: as the settings say, else as in NeMo's script."""
     total, seconds = settings.measure_total_length, settings.token_equivalent_duration
-    found = _Measure(
+    measure = _Measure(
         settings.sub_buckets is None if total is None else total, _SECONDS_PER_TOKEN if seconds is None else seconds
     )
-    if not found.seconds > 0:  # the value may be a key of the input
-        raise UsageError(f"the token equivalent duration must be above 0, not {found.seconds:g}")
-    return found
+    if not measure.seconds > 0:  # the value may be a key of the input
+        raise UsageError(f"the token equivalent duration must be above 0, not {measure.seconds:g}")
+    return measure
 
 
 def _read(data: DataSet | Mix, tokenizer: TokenizerSpec, settings: TokenSettings, measure: _Measure) -> FileLengths:
@@ -239,40 +239,40 @@ def _of_audio(data: DataSet, tokenizer: TokenizerSpec, is_1d: bool, measure: _Me
     """
     keys = data.settings.loader
     has_texts = not is_1d or tokenizer.prompt_format is None
-    found = read_input(
+    durations = read_input(
         data,
         num_workers=num_workers,
         numbers=token_counter(tokenizer, keys.text_field, keys.lang_field, needs_text=not is_1d) if has_texts else None,
         seconds_of=seconds_of,
     )
-    inputs = np.ceil(found.seconds / measure.seconds).astype(np.int32)
-    outputs = found.numbers if has_texts else np.zeros_like(inputs)
+    inputs = np.ceil(durations.seconds / measure.seconds).astype(np.int32)
+    outputs = durations.numbers if has_texts else np.zeros_like(inputs)
     no_ratios = np.full(len(inputs), np.nan)
-    counts = found.num_lines, found.num_skipped, found.num_rejected, found.first_rejected
-    return FileLengths(inputs, outputs, no_ratios, found.seconds, *counts)
+    counts = durations.num_lines, durations.num_skipped, durations.num_rejected, durations.first_rejected
+    return FileLengths(inputs, outputs, no_ratios, durations.seconds, *counts)
 
 
-def _inside(found: FileLengths, data: DataSet, settings: TokenSettings, measure: _Measure) -> LeafDurations:
+def _inside(examples: FileLengths, data: DataSet, settings: TokenSettings, measure: _Measure) -> LeafDurations:
     """The length of each example, and whether NeMo's filters keep it.
 
     Limits in tokens apply to texts and conversations, limits in seconds to records and conversations with audio.
     """
-    lengths = found.inputs + found.outputs if measure.total else found.inputs
+    lengths = examples.inputs + examples.outputs if measure.total else examples.inputs
     keys = data.settings.loader
-    inside = (found.seconds >= lower_limit(keys.min_duration)) & (found.seconds <= upper_limit(keys.max_duration))
+    inside = (examples.seconds >= lower_limit(keys.min_duration)) & (examples.seconds <= upper_limit(keys.max_duration))
     if isinstance(data, TextSet):
-        inside |= found.seconds == 0
+        inside |= examples.seconds == 0
         inside &= (lengths >= lower_limit(settings.min_tokens)) & (lengths <= upper_limit(settings.max_tokens))
-        inside &= found.ratios <= upper_limit(settings.max_tpt)
-    return LeafDurations(lengths.astype(np.float64), inside, found.num_lines)
+        inside &= examples.ratios <= upper_limit(settings.max_tpt)
+    return LeafDurations(lengths.astype(np.float64), inside, examples.num_lines)
 
 
 def _report(
-    found: FileLengths, settings: TokenSettings, measure: _Measure, prompt_format: str | None, notes: list[str]
+    lengths: FileLengths, settings: TokenSettings, measure: _Measure, prompt_format: str | None, notes: list[str]
 ) -> TokenBinsReport:
-    inputs, outputs = found.inputs, found.outputs
+    inputs, outputs = lengths.inputs, lengths.outputs
     total_as_input = settings.sub_buckets is None and measure.total
-    tpt = _ratios(found, inputs - outputs if total_as_input else inputs)
+    tpt = _ratios(lengths, inputs - outputs if total_as_input else inputs)
     ordinary = tpt <= tpt.mean() + settings.token_outlier_threshold * tpt.std()
     suggested = _up(float(tpt[ordinary].max() if ordinary.any() else tpt.max()))
     # The loader's filter measures the total length, even if the bins are by input and output.
@@ -315,10 +315,10 @@ def _report(
         token_equivalent_duration=measure.seconds,
         prompt_format=prompt_format,
         num_examples=len(inputs),
-        num_discarded=found.num_discarded,
-        num_skipped=found.num_skipped,
-        num_rejected=found.num_rejected,
-        first_rejected=found.first_rejected,
+        num_discarded=lengths.num_discarded,
+        num_skipped=lengths.num_skipped,
+        num_rejected=lengths.num_rejected,
+        first_rejected=lengths.first_rejected,
         num_input_tokens=int((inputs - outputs if total_as_input else inputs).sum(dtype=np.int64)),
         num_output_tokens=int(outputs.sum(dtype=np.int64)),
         num_outliers=num_outliers,

@@ -137,13 +137,13 @@ def bins_in_two_dimensions(settings: Settings2d, tokenizer: TokenizerSpec) -> Bi
         raise UsageError(f"text and language cannot both be in the field {settings.text_field or TEXT_FIELD!r}")
     check_limits(settings.min_duration, settings.max_duration)
     check_finite(data, settings.num_examples)
-    found, notes = by_word_or_whole(
+    durations, notes = by_word_or_whole(
         tokenizer,
         lambda spec: read_within(data, settings, numbers=token_counter(spec, settings.text_field, settings.lang_field)),
     )
-    if not len(found.seconds):
-        raise UsageError(f"{settings.data} holds no example that can be used{explain_empty(found)}")
-    return _report(found, settings, [*notes_on_input(data), *notes])
+    if not len(durations.seconds):
+        raise UsageError(f"{settings.data} holds no example that can be used{explain_empty(durations)}")
+    return _report(durations, settings, [*notes_on_input(data), *notes])
 
 
 def check_finite(data: DataSet | Mix, num_examples: int) -> None:
@@ -187,10 +187,10 @@ def token_counter(
     return of
 
 
-def _report(found: Durations, settings: Settings2d, notes: list[str]) -> Bins2dReport:
-    order = np.argsort(found.seconds, kind="stable")  # one sort for all results below
+def _report(examples: Durations, settings: Settings2d, notes: list[str]) -> Bins2dReport:
+    order = np.argsort(examples.seconds, kind="stable")  # one sort for all results below
     # The ratios are computed from float32, as NeMo computes them; a shorter duration would be zero there.
-    durations, tokens = np.maximum(found.seconds[order], np.finfo(np.float32).tiny), found.numbers[order]
+    durations, tokens = np.maximum(examples.seconds[order], np.finfo(np.float32).tiny), examples.numbers[order]
     typical = typical_seconds(durations)
     bins = nested_bins(
         durations.astype(np.float32),
@@ -224,10 +224,10 @@ def _report(found: Durations, settings: Settings2d, notes: list[str]) -> Bins2dR
         num_examples=len(durations),
         hours=float(durations.sum()) / 3600,
         num_tokens=int(tokens.sum(dtype=np.int64)),
-        num_discarded=found.num_discarded,
-        num_skipped=found.num_skipped,
-        num_rejected=found.num_rejected,
-        first_rejected=found.first_rejected,
+        num_discarded=examples.num_discarded,
+        num_skipped=examples.num_skipped,
+        num_rejected=examples.num_rejected,
+        first_rejected=examples.first_rejected,
         num_outliers=bins.num_outliers,
         num_unplaced=int(len(placed) - placed.sum()),
         num_above_max_tps=int((tps[placed] > np.array(max_tps)[of_placed]).sum()),

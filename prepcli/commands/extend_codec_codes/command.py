@@ -238,7 +238,7 @@ def _is_manifest(name: str, has_output: bool) -> bool:
     if is_dir(name):
         from prepcli.formats.sets import sets_in  # needs NumPy, which `--help` does not import
 
-        kinds = {one.kind for one in sets_in(path_of(name))}
+        kinds = {stored.kind for stored in sets_in(path_of(name))}
         return bool(kinds or has_output) and not kinds & {"shar", "codes"}
     return _MANIFEST.search(name) is not None or is_file(name)
 

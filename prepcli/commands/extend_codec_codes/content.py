@@ -32,10 +32,10 @@ def check_audio(workspace: Workspace, done: Sequence[Unit], folder: AnyPath, num
         UsageError: a tar or an audio file holds other audio than before.
     """
     records = audio_records(workspace, done)
-    for found in map_in_order(partial(compare_audio, folder=str(folder), is_noted=True), records, num_workers):
-        if found.changed:
+    for state in map_in_order(partial(compare_audio, folder=str(folder), is_noted=True), records, num_workers):
+        if state.changed:
             raise UsageError(
-                f"{found.changed[0]} holds other audio than the codes in {workspace.out} were made of. Choose another "
+                f"{state.changed[0]} holds other audio than the codes in {workspace.out} were made of. Choose another "
                 f"directory ({option('--output-dir')}) or name ({option('--codec-name')}), or give "
                 f"{option('--overwrite')} to encode everything again"
             )

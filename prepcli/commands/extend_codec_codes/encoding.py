@@ -125,8 +125,8 @@ def encode_rows(
     """
     if len(frames) == 1 and (num_frames := int(frames[0])) > max_frames:
         return encode_in_windows(codec, precision, audio, num_frames, max_frames), frames
-    codes, found = codec.encode(audio, lengths, precision)
-    return codes[: len(frames)], found[: len(frames)]
+    codes, counts = codec.encode(audio, lengths, precision)
+    return codes[: len(frames)], counts[: len(frames)]
 
 
 ENCODED, USED, BATCHES, COMPARED, DIFFERENT = "encoded_seconds", "used_seconds", "batches", "compared", "different"
@@ -166,9 +166,9 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
         self.extra: dict[str, float] = dict.fromkeys((ENCODED, USED, BATCHES, COMPARED, DIFFERENT, IN_CODEC), 0)
         self.lost_records, self.lost_seconds = 0, 0.0
         for index in indices:
-            for name, found in index.fields.items():
-                for seconds, one in zip(index.seconds, found, strict=True):
-                    self._add(one, seconds if name == TARGET else None)
+            for name, segments in index.fields.items():
+                for seconds, segment in zip(index.seconds, segments, strict=True):
+                    self._add(segment, seconds if name == TARGET else None)
         self._num_frames = self._count_frames()
         self._unusable = dict(self._find_unusable())
         self._batches = list(self._plan_batches())
@@ -177,27 +177,27 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
             self._unusable.get(number, missing) for number in range(len(self._members))
         ]
 
-    def _add(self, found: Found, seconds: float | None) -> None:
+    def _add(self, segment: Found, seconds: float | None) -> None:
         """Add the audio in one field of a cut or record to the segments to encode and to the counts.
 
         A target without a usable segment counts as a lost record.
 
         Args:
-            found: the segment, or the reason why it is unusable. None: there is no audio.
+            segment: the segment, or the reason why it is unusable. None: there is no audio.
             seconds: the duration of the cut or record if the field is the target. None: another field.
         """
-        if found is None or isinstance(found, RecordRejected):
+        if segment is None or isinstance(segment, RecordRejected):
             if seconds is not None:
                 self.lost_records += 1
                 self.lost_seconds += seconds
             return
-        number = self._number.setdefault((found.digest, found.num_samples), len(self._members))
+        number = self._number.setdefault((segment.digest, segment.num_samples), len(self._members))
         if number == len(self._members):
-            self._members.append(found)
+            self._members.append(segment)
             self._records.append(0)
             self._seconds.append(0.0)
-        self.extra[USED] += found.num_samples / found.sampling_rate
-        for name in counts_of(found.segment, self._codec.sampling_rate):
+        self.extra[USED] += segment.num_samples / segment.sampling_rate
+        for name in counts_of(segment.segment, self._codec.sampling_rate):
             self.extra[name] = self.extra.get(name, 0) + 1
         if seconds is not None:
             self._records[number] += 1
@@ -205,7 +205,9 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
 
     def _count_frames(self) -> "Ints":
         codec = self._codec
-        samples = [resampled_length(one.num_samples, one.sampling_rate, codec.sampling_rate) for one in self._members]
+        samples = [
+            resampled_length(member.num_samples, member.sampling_rate, codec.sampling_rate) for member in self._members
+        ]
         frames: Ints = -(-np.array(samples, np.int64) // codec.samples_per_frame)
         return frames
 
@@ -361,18 +363,18 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
         No other function waits for the GPU. `batch` has the numbers of the segments, `rejects` the reasons of rows that
         could not be decoded. `exact` encodes some rows in full float32, for comparison; None: nothing is compared.
         """
-        result, found = encoded.result(), self._found
+        result, outcomes = encoded.result(), self._found
         compared = exact.result() if exact is not None else None
         if compared is not None and not result.too_large and not compared.too_large:
             self._compare(result, compared)
         numbers = batch.tolist()
         for row in result.too_large:
-            found[numbers[row]] = rejects.get(row) or self._too_large(numbers[row], device)
+            outcomes[numbers[row]] = rejects.get(row) or self._too_large(numbers[row], device)
         if result.tensors:
             codes, frames = result.tensors
             rows = codes.numpy().astype(codes_type(self._codec.codebook_size))
             for at, (row, count) in enumerate(zip(result.fitting(len(batch)), frames.tolist(), strict=True)):
-                found[numbers[row]] = rejects.get(row) or rows[at, :, :count]
+                outcomes[numbers[row]] = rejects.get(row) or rows[at, :, :count]
         self.extra[BATCHES] += 1
         self.extra[ENCODED] += sum(self._members[n].num_samples / self._members[n].sampling_rate for n in numbers)
 
@@ -415,12 +417,12 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
 
         def write(position: int) -> float:
             codes = [self._codes_of(computed, index.fields[name][position], name) for name in fields]
-            rejected = next((one for one in reversed(codes) if isinstance(one, RecordRejected)), None)
-            for tar, one in zip(tars, codes, strict=True):
-                if rejected is not None or one is None or isinstance(one, RecordRejected):
+            rejected = next((result for result in reversed(codes) if isinstance(result, RecordRejected)), None)
+            for tar, result in zip(tars, codes, strict=True):
+                if rejected is not None or result is None or isinstance(result, RecordRejected):
                     tar.add_placeholder(index.ids[position])
                 else:
-                    tar.add_codes(index.ids[position], one)
+                    tar.add_codes(index.ids[position], result)
             if rejected is not None:
                 raise rejected
             return index.seconds[position]
@@ -437,12 +439,12 @@ class UnitEncoder(UnitWork[Any, "list[Codes | RecordRejected]"]):
                 writer.add_after(place, tar.index)
 
     def _codes_of(
-        self, computed: "list[Codes | RecordRejected]", found: Found, field: str
+        self, computed: "list[Codes | RecordRejected]", segment: Found, field: str
     ) -> Codes | RecordRejected | None:
-        if isinstance(found, UsedSegment):
-            codes = computed[self._number[found.digest, found.num_samples]]
-        elif found is None and field == TARGET:
+        if isinstance(segment, UsedSegment):
+            codes = computed[self._number[segment.digest, segment.num_samples]]
+        elif segment is None and field == TARGET:
             codes = RecordRejected(RejectReason.MISSING_AUDIO, "the tar holds a placeholder in its place")
         else:
-            return found
+            return segment
         return RecordRejected(codes.reason, f"{field}: {codes.detail}") if isinstance(codes, RecordRejected) else codes

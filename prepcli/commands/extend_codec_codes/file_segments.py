@@ -65,10 +65,10 @@ def _find(use: Use, files: dict[str, _File | RecordRejected]) -> UsedSegment | R
                 files[use.path] = _look_at(use.path)
             except RecordRejected as rejected:
                 files[use.path] = rejected
-        found = files[use.path]
-        if isinstance(found, RecordRejected):
-            return found
-        info, state = found
+        file = files[use.path]
+        if isinstance(file, RecordRejected):
+            return file
+        info, state = file
         segment = locate(use.path, info, use.offset, use.duration, use.channel, CODES)
     except RecordRejected as rejected:
         return rejected
@@ -84,8 +84,8 @@ def _look_at(path: str) -> _File:
     """The properties and the state of an audio file; raises `RecordRejected` if it cannot be used."""
     info = probe(path)  # rejects pipes
     try:
-        found = state_of_info(beginning_of(path)[1]) if _address_of(path) else audio_state(path)
-        return info, AudioState.of(found, file_digest(path, found))
+        state = state_of_info(beginning_of(path)[1]) if _address_of(path) else audio_state(path)
+        return info, AudioState.of(state, file_digest(path, state))
     except OSError as error:
         refuse(error, path)
 
@@ -99,7 +99,7 @@ class UsedSegmentDecoder:
 
     def ahead(self, items: Sequence[UsedSegment]) -> Iterator[UsedSegment]:
         """Yield the segments in order; audio in an object store is requested ahead, several sources at once."""
-        return files_ahead(items, lambda one: _place(one.segment))
+        return files_ahead(items, lambda use: _place(use.segment))
 
     def decode(self, item: UsedSegment) -> Samples:
         """The mono samples of a segment, of shape (num_samples,).

@@ -96,13 +96,13 @@ class NamedSegments:
 
     def index(self, tick: Tick) -> ShardIndex:
         """Wait for the workers, and return the segments of targets and contexts."""
-        each = [one for future in self._futures for one in wait_for(future, tick)]
-        found = dict(zip(self._keys, each, strict=True))
-        targets: list[Found] = [found[one.key] if isinstance(one, Use) else one for one in self._targets]
+        each = [segment for future in self._futures for segment in wait_for(future, tick)]
+        segments = dict(zip(self._keys, each, strict=True))
+        targets: list[Found] = [segments[use.key] if isinstance(use, Use) else use for use in self._targets]
         contexts: list[Found] = []
-        for one in self._contexts:
-            segment = found[one.key] if isinstance(one, Use) else one
-            is_lost = isinstance(one, Use) and isinstance(segment, RecordRejected)
+        for use in self._contexts:
+            segment = segments[use.key] if isinstance(use, Use) else use
+            is_lost = isinstance(use, Use) and isinstance(segment, RecordRejected)
             contexts.append(in_context(segment) if is_lost and isinstance(segment, RecordRejected) else segment)
         return ShardIndex([], self._seconds, {TARGET: targets, CONTEXT: contexts}, {})
 
@@ -159,9 +159,9 @@ class RecordEncoder(UnitEncoder):
         checked = self._checks[number - len(self._batches)]
 
         def take() -> None:
-            for row, one in enumerate(checked):
-                self._found[one] = decoded.rejects.get(row, _ELSEWHERE)
-                advance(self._records[one], self._seconds[one])
+            for row, member in enumerate(checked):
+                self._found[member] = decoded.rejects.get(row, _ELSEWHERE)
+                advance(self._records[member], self._seconds[member])
 
         return take
 
@@ -175,18 +175,18 @@ class RecordEncoder(UnitEncoder):
         def write(number: int) -> float:
             position = number - self._unit.lo
             codes = [self._codes_of(computed, index.fields[field][position], field) for field in FIELDS]
-            rejected = next((one for one in codes if isinstance(one, RecordRejected)), None)
+            rejected = next((result for result in codes if isinstance(result, RecordRejected)), None)
             paths: dict[str, str] = {}
-            for field, one in enumerate(codes):
-                if one is not None and not isinstance(one, RecordRejected):
+            for field, result in enumerate(codes):
+                if result is not None and not isinstance(result, RecordRejected):
                     name = self._name(field, number)
                     paths[CODES_PATH[FIELDS[field]]] = os.path.join(self._out, name)
                     key = int(self._table.keys[field, number])
-                    if one is _ELSEWHERE:
+                    if result is _ELSEWHERE:
                         if rejected is None:
                             relied.add(key)
                     elif rejected is None or self._is_used_elsewhere(field, number):
-                        named.setdefault(key, (name, one))
+                        named.setdefault(key, (name, result))
             if rejected is not None:
                 raise rejected
             record = records.record(number)
@@ -200,7 +200,7 @@ class RecordEncoder(UnitEncoder):
         self._write_keys(writer, LOST_NAME, self._lost(computed))
         self._write_keys(writer, RELIED_NAME, relied)
         encoded = filter(self._is_encoded_here, self._members)
-        states = {one.segment.name: one.state for one in encoded if one.state is not None}
+        states = {segment.segment.name: segment.state for segment in encoded if segment.state is not None}
         record_audio(writer, states)
         writer.extra.update(self.extra | {FRAME_SHIFT: self._codec.samples_per_frame / self._codec.sampling_rate})
 
@@ -226,14 +226,14 @@ class RecordEncoder(UnitEncoder):
         reasons = (RejectReason.OUT_OF_MEMORY, RejectReason.CRASHED_DECODER)
         return [
             int.from_bytes(member.digest, "little")
-            for member, one in zip(self._members, computed, strict=True)
-            if isinstance(one, RecordRejected) and one.reason in reasons and self._is_encoded_here(member)
+            for member, result in zip(self._members, computed, strict=True)
+            if isinstance(result, RecordRejected) and result.reason in reasons and self._is_encoded_here(member)
         ]
 
     @staticmethod
     def _write_keys(writer: UnitWriter, name: str, keys: Iterable[int]) -> None:
-        found: Hashes = np.array(sorted(keys), np.uint64)
-        writer.open_part(name.format(writer.unit.id)).write(npy_bytes(found))
+        array: Hashes = np.array(sorted(keys), np.uint64)
+        writer.open_part(name.format(writer.unit.id)).write(npy_bytes(array))
 
 
 MANY_FILES = 1_000_000

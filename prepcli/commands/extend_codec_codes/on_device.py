@@ -150,5 +150,5 @@ def frame_shift_of_units(markers: Sequence[Marker]) -> dict[str, float]:
 
     They are read from the markers, because a rank loads no codec if other ranks have encoded everything.
     """
-    found = [marker.extra[FRAME_SHIFT] for marker in markers if FRAME_SHIFT in marker.extra]
-    return {FRAME_SHIFT: found[0]} if found else {}
+    shifts = [marker.extra[FRAME_SHIFT] for marker in markers if FRAME_SHIFT in marker.extra]
+    return {FRAME_SHIFT: shifts[0]} if shifts else {}

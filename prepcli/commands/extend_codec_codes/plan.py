@@ -55,12 +55,12 @@ def find_input(folder: AnyPath) -> list[InputShard]:
     cuts = shar.cuts()
     main = RECORDING if RECORDING in shar.audio and TARGET not in shar.audio else TARGET
     fields = {name: shar.audio.get(name, {}) for name in (main, CONTEXT) if name in (main, *shar.audio)}
-    for name, found in fields.items():
-        for number in sorted(set(cuts) - set(found)):
+    for name, tars in fields.items():
+        for number in sorted(set(cuts) - set(tars)):
             missing = AUDIO_NAME.format(name, shard_text(number))
             raise UsageError(f"{folder}/{missing} is missing, but {cuts[number].name} is; repair the set first")
     return [
-        InputShard(number, path, {_codes_of(name): found[number] for name, found in fields.items()}, state_of(path))
+        InputShard(number, path, {_codes_of(name): tars[number] for name, tars in fields.items()}, state_of(path))
         for number, path in cuts.items()
     ]
 
@@ -75,8 +75,8 @@ def audio_bytes(folder: AnyPath, shards: Sequence[InputShard]) -> int:
 
     A changed total shows that audio has changed. Module `content` detects changes of audio that keep the total.
     """
-    found = OutputFiles(folder)
-    return sum(found.size_of(relative(path, folder)) for shard in shards for path in shard.tars.values())
+    files = OutputFiles(folder)
+    return sum(files.size_of(relative(path, folder)) for shard in shards for path in shard.tars.values())
 
 
 def group_shards(shards: Sequence[InputShard], sizes: Sequence[ShardSize], seconds: float) -> Iterator[ShardGroup]:

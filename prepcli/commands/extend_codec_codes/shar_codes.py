@@ -83,9 +83,9 @@ def add_to_shar(
 
     def settings(made: CodesPlan) -> dict[str, Any]:
         part = made.contents.part
-        found = codec_settings(codec, shaping) | {"bytes of audio": audio_bytes(folder, made.contents.shards)}
+        of_codec = codec_settings(codec, shaping) | {"bytes of audio": audio_bytes(folder, made.contents.shards)}
         # The setting is the same for a complete set with and without the option `--partial`.
-        return found | ({"--partial": part} if part else {})
+        return of_codec | ({"--partial": part} if part else {})
 
     def tars(made: AnyPlan) -> Iterator[AnyPath]:
         return (tar for shard in made.contents.shards for tar in shard.tars.values())
@@ -97,7 +97,7 @@ def add_to_shar(
         workers: DecodingPool[UsedSegment],
     ) -> Begin:
         indices = [workers.submit(index_shard, shard) for shard in unit.shards]
-        return lambda tick: UnitEncoder(unit.shards, [wait_for(one, tick) for one in indices], on_device, folder)
+        return lambda tick: UnitEncoder(unit.shards, [wait_for(future, tick) for future in indices], on_device, folder)
 
     def finish(made: CodesPlan, markers: Sequence[Marker], writer: UnitWriter) -> dict[str, Any]:
         return _train_ds(folder, codec.codec_name, made, writer) | statistics(markers)

@@ -204,7 +204,7 @@ class TargetEncoder(UnitEncoder):
 
         each_record(records, range(self._unit.lo, self._unit.hi), write, writer)
         self._trainer.write_entries(self._unit, entries, total, writer)
-        states = {one.segment.name: one.state for one in self._members if one.state is not None}
+        states = {member.segment.name: member.state for member in self._members if member.state is not None}
         record_audio(writer, states)
         writer.extra.update(self.extra | {FRAME_SHIFT: self._codec.samples_per_frame / self._codec.sampling_rate})
 

@@ -32,12 +32,12 @@ def notes_of(counts_of_units: Iterable[Mapping[str, float]]) -> dict[str, str]:
     """
     counts = list(counts_of_units)
     notes = rates_note(counts, "segments", "the codec's {} Hz")
-    if several := sum(one.get(_CHANNELS, 0) for one in counts):
+    if several := sum(unit.get(_CHANNELS, 0) for unit in counts):
         notes["channels"] = (
             f"{several:,.0f} segments are of audio with several channels, of which one is encoded: the record's "
             "channel, or else the first"
         )
-    if long := sum(one.get(_LONG, 0) for one in counts):
+    if long := sum(unit.get(_LONG, 0) for unit in counts):
         notes["long_segments"] = (
             f"{long:,.0f} segments are longer than {LONG_SECONDS:g} s, and codecs are trained with pieces of a few "
             "seconds: compare the decoded audio of some, or cut such records"

@@ -153,7 +153,7 @@ def select_contexts(embeddings: "Tensor", is_candidate: NDArray[np.bool_], segme
         stop = min(start + num_rows, count)
         values = embeddings[start:stop] @ right
         lo, hi = np.searchsorted(with_copy, (start, stop))
-        rows, hidden = (torch.from_numpy(one).to(device) for one in (with_copy[lo:hi] - start, copies[lo:hi]))
+        rows, hidden = (torch.from_numpy(array).to(device) for array in (with_copy[lo:hi] - start, copies[lo:hi]))
         values[rows, hidden] = -torch.inf
         values[:, len(candidates) :] = -torch.inf
         near_rows, near = _near_best(values, slack)
@@ -179,8 +179,8 @@ def _near_best(values: "Tensor", slack: float) -> "tuple[Tensor, Tensor]":
     greatest = greatest_of_block.amax(1, keepdim=True)
     least = torch.where(greatest > -torch.inf, greatest - slack, torch.inf)
     rows, block = (greatest_of_block >= least).nonzero(as_tuple=True)
-    found, within = (blocks[rows, block] >= least[rows]).nonzero(as_tuple=True)
-    return rows[found], block[found] * _BLOCK + within
+    row, within = (blocks[rows, block] >= least[rows]).nonzero(as_tuple=True)
+    return rows[row], block[row] * _BLOCK + within
 
 
 def _exact(embeddings: "Tensor", left: "Tensor", right: "Tensor") -> NDArray[np.float64]:

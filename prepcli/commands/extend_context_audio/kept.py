@@ -95,11 +95,11 @@ class KeptEmbeddings:
         if self.is_kept.all():
             every: NDArray[np.float32] = np.load(self._source)["embedding"][self._rows]
             return every
-        found = np.full((len(self._keys), dim), np.nan, np.float32)
+        embeddings = np.full((len(self._keys), dim), np.nan, np.float32)
         if self.is_kept.any():
             kept: NDArray[np.float32] = np.load(self._source)["embedding"][self._rows[self.is_kept]]
-            found[self.is_kept] = kept
-        return found
+            embeddings[self.is_kept] = kept
+        return embeddings
 
     def save(self, embeddings: NDArray[np.float32], readable: NDArray[np.bool_]) -> None:
         """Keep the embeddings (N, dim) of the `readable` records in the file of this run, unless it has all of them."""
@@ -173,7 +173,7 @@ def keys_of(records: Records, numbers: Indices, files: Hashes) -> Hashes:
 def _state(records: Records, number: int) -> tuple[int, int]:
     path = records.audio_path(number, Record.parse(records.line(number)).audio_filepath)
     try:
-        found = os.stat(path)
+        state = os.stat(path)
     except (OSError, ValueError):
         return 0, 0
-    return found.st_size, found.st_mtime_ns & 0xFFFFFFFFFFFFFFFF
+    return state.st_size, state.st_mtime_ns & 0xFFFFFFFFFFFFFFFF

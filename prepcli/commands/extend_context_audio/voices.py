@@ -71,11 +71,11 @@ def group_key(group_by: str) -> FieldKey:
 
 @lru_cache(maxsize=4096)
 def _name(field: str, pattern: str, lower: bool, text: str) -> str:
-    found = re.search(pattern, text)
-    if found is None:
+    match = re.search(pattern, text)
+    if match is None:
         shown = text if len(text) <= 60 else f"{text[:57]}..."
         raise RecordRejected(
             RejectReason.BAD_FIELD, f"{field} {shown} does not fit the pattern {pattern} of --group-by"
         )
-    name = "_".join(part or "" for part in found.groups())
+    name = "_".join(part or "" for part in match.groups())
     return name.lower() if lower else name

@@ -66,19 +66,19 @@ def parse_suffix(suffix: str | None) -> Suffix:
 
 
 def _field(name: str, supervision: Fields, custom: Fields) -> str:
-    found = _value(custom.get(name) or supervision.get(name))
-    if not isinstance(found, str | int) or found == "":
+    value = _value(custom.get(name) or supervision.get(name))
+    if not isinstance(value, str | int) or value == "":
         raise RecordRejected(RejectReason.MISSING_FIELD, f"there is no {name}, which --suffix names")
-    return str(found)
+    return str(value)
 
 
 def _part_of_id(pattern: str, supervision: Fields, custom: Fields) -> str:
     id = str(_value(supervision.get("id")))
     match = re.search(pattern, id)
-    found = "_".join(filter(None, match.groups())) if match else ""
-    if not found:
+    part = "_".join(filter(None, match.groups())) if match else ""
+    if not part:
         raise RecordRejected(RejectReason.BAD_FIELD, f"the id {id} of its supervision has no suffix (--suffix)")
-    return found
+    return part
 
 
 def _value(raw: msgspec.Raw | None) -> Any:
@@ -120,14 +120,14 @@ def with_text_context(line: bytes, suffix: Suffix, kept: Collection[str]) -> New
         return NewCut(line, RecordRejected(RejectReason.MISSING_FIELD, why), False)
     first = supervisions[0]
     custom = _value_fields(first.get("custom"))
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     rejected: RecordRejected | None = None
     try:
-        found[CONTEXT_TEXT] = _text(first, custom, suffix)
+        fields[CONTEXT_TEXT] = _text(first, custom, suffix)
     except RecordRejected as error:
         rejected = error
-    found |= {name: custom[name] for name in (EMOTION, *kept) if name in custom}
-    first["custom"] = msgspec.Raw(msgspec.json.encode(found))
+    fields |= {name: custom[name] for name in (EMOTION, *kept) if name in custom}
+    first["custom"] = msgspec.Raw(msgspec.json.encode(fields))
     cut["supervisions"] = msgspec.Raw(msgspec.json.encode(supervisions))
     lost_text = NORMALIZED in custom and NORMALIZED not in kept
     return NewCut(msgspec.json.encode(cut), rejected, lost_text, [name for name in kept if name in custom])

@@ -95,7 +95,7 @@ def find_duplicates(
     Examples:
         >>> import prepcli
         >>> report = prepcli.find_duplicates(["manifest.json", "segments.json"], "duplicates.jsonl", by="text,speaker")
-        >>> [(one["by"], one["groups"]) for one in report.details["found"]]
+        >>> [(row["by"], row["groups"]) for row in report.details["found"]]
         [('text', 6), ('speaker', 1)]
     """
     import msgspec

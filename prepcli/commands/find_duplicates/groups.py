@@ -27,13 +27,13 @@ class Sets:
             number = above
         return number
 
-    def are_one(self, one: int, other: int) -> bool:
+    def are_one(self, first: int, other: int) -> bool:
         """Whether two numbers are in one set."""
-        return self._root(one) == self._root(other)
+        return self._root(first) == self._root(other)
 
-    def join(self, one: int, other: int) -> None:
+    def join(self, first: int, other: int) -> None:
         """Join the sets of two numbers; the smallest number of a set is its root."""
-        low, high = sorted((self._root(one), self._root(other)))
+        low, high = sorted((self._root(first), self._root(other)))
         self._parent[high] = low
 
     def labels(self) -> Indices:
@@ -117,8 +117,8 @@ class GroupWriter:
             self._file.write(block)
         groups = int(group_of[-1]) + 1 if len(group_of) else 0
         beyond = float(self._records.index.duration[numbers[place > 0]].sum()) / 3600
-        found = {"by": kind, "groups": groups, "records": len(numbers), "hours_beyond_first": round(beyond, 4)}
-        self.rows.append(found | more)
+        summary = {"by": kind, "groups": groups, "records": len(numbers), "hours_beyond_first": round(beyond, 4)}
+        self.rows.append(summary | more)
         self._count += groups
 
     def _lines(self, kind: str, numbers: Indices, group_of: Indices, place: Indices) -> Iterator[bytes]:

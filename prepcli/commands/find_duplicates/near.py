@@ -113,18 +113,20 @@ def _aligned(words: Words, starts: Indices, folder: Path) -> Iterator[_Pair]:
         by_hash = group[np.argsort(hashes[group], kind="stable")]  # equal hashes in the order of the records
         ordered, at = hashes[by_hash], positions[by_hash]
         records = np.searchsorted(starts, at, side="right") - 1
-        found = []
+        pairs = []
         for step in range(1, _NEIGHBOURS + 1):
             same = (ordered[step:] == ordered[:-step]) & (records[step:] != records[:-step])
             first = np.flatnonzero(same)
             for few in range(0, len(first), _PAIRS_AT_ONCE):
-                one = first[few : few + _PAIRS_AT_ONCE]
-                near = _is_near(words, starts, (records[one], at[one]), (records[one + step], at[one + step]))
-                one = one[near]
-                shift = (at[one] - starts[records[one]]) - (at[one + step] - starts[records[one + step]])
-                found.append(np.stack([records[one], records[one + step], shift], axis=1))
-        if found:
-            yield from map(_Pair._make, np.unique(np.concatenate(found), axis=0).tolist())
+                places = first[few : few + _PAIRS_AT_ONCE]
+                near = _is_near(
+                    words, starts, (records[places], at[places]), (records[places + step], at[places + step])
+                )
+                places = places[near]
+                shift = (at[places] - starts[records[places]]) - (at[places + step] - starts[records[places + step]])
+                pairs.append(np.stack([records[places], records[places + step], shift], axis=1))
+        if pairs:
+            yield from map(_Pair._make, np.unique(np.concatenate(pairs), axis=0).tolist())
 
 
 def _keys(words: Words, starts: Indices, folder: Path) -> tuple[NDArray[np.uint64], Indices]:
@@ -184,13 +186,13 @@ class _Aligning:
         first, second = self._of(pair.first), self._of(pair.second)
         ahead, behind = max(pair.shift, 0), max(-pair.shift, 0)
         length = min(len(first) - ahead, len(second) - behind)
-        one, other = first[ahead : ahead + length], second[behind : behind + length]
-        with_sound = (one != 0) & (other != 0)
+        former, other = first[ahead : ahead + length], second[behind : behind + length]
+        with_sound = (former != 0) & (other != 0)
         common = int(np.count_nonzero(with_sound))
         fewer = min(int(self._with_sound[pair.first]), int(self._with_sound[pair.second]))
         if common < max(MIN_WORDS, MIN_SHARE * fewer):
             return False
-        share = int(_bits(one ^ other)[with_sound].sum()) / (32 * common)
+        share = int(_bits(former ^ other)[with_sound].sum()) / (32 * common)
         return share <= next(limit for least, limit in _LIMITS if common >= least)
 
     def _of(self, record: int) -> Words:

@@ -10,27 +10,27 @@ class DuplicatesReport(Report):
     @property
     def exit_code(self) -> int:
         """The exit code: 1 if `--between` has found groups, so that a script can use the command as a check."""
-        return int(bool(self.details.get("between")) and any(one["groups"] for one in self.details["found"]))
+        return int(bool(self.details.get("between")) and any(row["groups"] for row in self.details["found"]))
 
     def __str__(self) -> str:
         """The summary of a run, and how many groups were found."""
-        found = self.details.get("found", [])
+        rows = self.details.get("found", [])
         lines = [
-            f"  same {one['by']}: {one['groups']:,} groups of {one['records']:,} records, "
-            f"{one['hours_beyond_first']:,.2f} h without the first of each"
-            for one in found
+            f"  same {row['by']}: {row['groups']:,} groups of {row['records']:,} records, "
+            f"{row['hours_beyond_first']:,.2f} h without the first of each"
+            for row in rows
         ]
         lines += [
-            f"  {one['not_compared']:,} records have less than 0.6 s of sound and were not compared by near-audio"
-            for one in found
-            if one.get("not_compared")
+            f"  {row['not_compared']:,} records have less than 0.6 s of sound and were not compared by near-audio"
+            for row in rows
+            if row.get("not_compared")
         ]
         voices = self.details.get("same_voice", [])
-        lines += [f"  same voice ({one['similarity']:.3f}): {' = '.join(one['speakers'])}" for one in voices]
+        lines += [f"  same voice ({pair['similarity']:.3f}): {' = '.join(pair['speakers'])}" for pair in voices]
         if (num_more := self.details.get("num_same_voice", 0) - len(voices)) > 0:
             lines.append(f"  and {num_more:,} more pairs of names")
         others = self.details.get("other_voice", [])
-        lines += [f"  below the minimum ({one['similarity']:.3f}): {', '.join(one['speakers'])}" for one in others]
+        lines += [f"  below the minimum ({pair['similarity']:.3f}): {', '.join(pair['speakers'])}" for pair in others]
         if without := self.details.get("without_voice", 0):
             lines.append(f"  {without:,} speakers have no utterance with a voice")
         return "\n".join([super().__str__(), *([as_text(lines)] if lines else [])])

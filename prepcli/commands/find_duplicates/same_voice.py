@@ -114,8 +114,8 @@ def find_same_voices(
         pairs, similarities = similar_pairs(voices, least)
         sets = Sets(count)
         is_same = similarities >= least
-        for one, other in pairs[is_same].tolist():
-            sets.join(one, other)
+        for first, other in pairs[is_same].tolist():
+            sets.join(first, other)
         keys = np.zeros((len(contents.speaker_of), 2), np.uint64)
         named = contents.speaker_of >= 0
         keys[named, 0] = sets.labels()[contents.speaker_of[named]] + 1
@@ -126,12 +126,12 @@ def find_same_voices(
         groups.write("speaker", numbers, group_of)
         shown: dict[str, list[dict[str, Any]]] = {"same_voice": [], "other_voice": []}
         for at in _most_similar(similarities).tolist():
-            names = [_name_of(contents, one) for one in pairs[at].tolist()]
+            names = [_name_of(contents, pair) for pair in pairs[at].tolist()]
             pair = {"speakers": names, "similarity": round(float(similarities[at]), 4)}
             shown["same_voice" if is_same[at] else "other_voice"].append(pair)
         without = int(np.isnan(voices).any(axis=1).sum()) if count else 0
-        found = {"found": groups.rows, **shown, "num_same_voice": int(is_same.sum()), "without_voice": without}
-        return {"duplicates": output.path, "between": between, **found}
+        details = {"found": groups.rows, **shown, "num_same_voice": int(is_same.sum()), "without_voice": without}
+        return {"duplicates": output.path, "between": between, **details}
 
     return run_with_model(
         output,
@@ -252,13 +252,13 @@ def similar_pairs(voices: NDArray[np.float64], least: float) -> tuple[Indices, N
         best = np.partition(np.concatenate((best, product[product > best.min()])), -_PAIRS_SHOWN)[-_PAIRS_SHOWN:]
         first, second = np.nonzero(product >= max(min(least, best.min()) - 2 * _ROUNDING, -2))
         pairs.append(np.stack([first, second], axis=1) + start)
-    found = np.concatenate(pairs)
+    all_pairs = np.concatenate(pairs)
     similarities = np.concatenate(
         [np.empty(0), *((own[some[:, 0]] * own[some[:, 1]]).sum(axis=1) for some in pairs[1:])]
     )
     kept = similarities >= least
     kept[_most_similar(similarities)] = True
-    return voiced[found[kept]], similarities[kept]
+    return voiced[all_pairs[kept]], similarities[kept]
 
 
 def _most_similar(similarities: NDArray[np.float64]) -> Indices:

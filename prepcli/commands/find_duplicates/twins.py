@@ -78,5 +78,5 @@ def _middle(path: str, size: int) -> bytes:
         return opened.read(size // 2, _MIDDLE_BYTES)
 
 
-def _are_equal(one: str, other: str) -> bool:
-    return one == other or read_whole(one, one) == read_whole(other, other)
+def _are_equal(path: str, other: str) -> bool:
+    return path == other or read_whole(path, path) == read_whole(other, other)

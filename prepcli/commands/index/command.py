@@ -98,7 +98,7 @@ def index(
     from prepcli.storage.paths import path_of
 
     places = Places(None if indexes_root is None else path_of(str(indexes_root)), index_beside)
-    sets = [one for spec in specs for one in find_sets(spec, places)]
+    sets = [indexed for spec in specs for indexed in find_sets(spec, places)]
     if rebase:
         return rebase_sets(sets, dry_run)
     this_rank = detect_rank(os.environ, rank, world_size)

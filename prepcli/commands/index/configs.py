@@ -20,13 +20,13 @@ def sets_in_config(config: str, places: Places) -> list[IndexedSet]:
         UsageError: an entry cannot be indexed; or the config names several sets, one of them is a Shar set, and
             its indexes would be in its mirror, the folder that a reader gets as `indexes_root`.
     """
-    found = list(_sets(config, (), places))
-    if len(found) > 1 and any(one.mirror is not None for one in found):
+    sets = list(_sets(config, (), places))
+    if len(sets) > 1 and any(indexed.mirror is not None for indexed in sets):
         raise UsageError(
             f"{config} names several sets, and a config has one indexes_root: give {option('--indexes-root')} DIR "
             "for the indexes of all of them"
         )
-    return found
+    return sets
 
 
 def _sets(value: Any, seen: tuple[str, ...], places: Places) -> Iterator[IndexedSet]:
@@ -44,15 +44,15 @@ def _set_of(entry: dict[str, Any], kind: str, places: Places) -> Iterator[Indexe
     lines = entry.get("cuts_path") if kind.startswith("lhotse") else entry.get("manifest_filepath")
     if not lines:
         raise UsageError(f"an entry of type {kind} names no data")
-    found = IndexedSet(_short(lines), entry=entry)
+    indexed = IndexedSet(_short(lines), entry=entry)
     manifests = expanded(lines)
     for path in manifests:
         if path.suffix == ".gz":
             raise UsageError(compressed(path))
-    found.add(manifests, "jsonl", places)
+    indexed.add(manifests, "jsonl", places)
     if tars := entry.get("tarred_audio_filepaths"):
-        found.add(expanded(tars), "nemo_tar", places)
-    yield found
+        indexed.add(expanded(tars), "nemo_tar", places)
+    yield indexed
 
 
 def _shar(entry: dict[str, Any], spec: Any, places: Places) -> Iterator[IndexedSet]:
@@ -60,19 +60,19 @@ def _shar(entry: dict[str, Any], spec: Any, places: Places) -> Iterator[IndexedS
         cuts = expanded(spec.get("cuts") or [])
         if not cuts:
             raise UsageError("a shar_path given by fields must have the field `cuts`")
-        found = IndexedSet(_short(spec["cuts"]), entry=entry)
-        found.mirror = None if places.root or places.beside else cuts[0].parent.parent / MIRROR
+        indexed = IndexedSet(_short(spec["cuts"]), entry=entry)
+        indexed.mirror = None if places.root or places.beside else cuts[0].parent.parent / MIRROR
         for name, value in spec.items():
             paths = expanded(value)
             packed = [path for path in paths if path.suffix == ".gz"]
             if packed:
                 raise UsageError(compressed(packed[0]))
             if name == "cuts":
-                found.add(paths, "jsonl", places)
+                indexed.add(paths, "jsonl", places)
             else:
                 for path in paths:
-                    found.add([path], tar_kind(path) if path.suffix == ".tar" else "jsonl", places)
-        yield found
+                    indexed.add([path], tar_kind(path) if path.suffix == ".tar" else "jsonl", places)
+        yield indexed
         return
     for folder in _names(spec):
         if not path_of(folder).is_dir():

@@ -76,7 +76,7 @@ def _publish(index: AnyPath, content: bytes, data_mtime_ns: int) -> None:
     if isinstance(index, StorePath):
         call(client.put_object, str(index), content)  # the store sets the time of the object
         return
-    new = [one for one in (index.parent, *index.parent.parents) if not one.exists()]
+    new = [folder for folder in (index.parent, *index.parent.parents) if not folder.exists()]
     try:
         index.parent.mkdir(parents=True, exist_ok=True)
         with atomic_file(index) as file:
@@ -87,7 +87,7 @@ def _publish(index: AnyPath, content: bytes, data_mtime_ns: int) -> None:
     except OSError as error:
         elsewhere = f"{option('--indexes-root', 'DIR')} writes all indexes below another folder"
         raise cannot_write(error, f"cannot write to {index.parent}: {error.strerror or error}; {elsewhere}") from None
-    flush_folders(one.parent for one in new)
+    flush_folders(folder.parent for folder in new)
 
 
 def remove_drafts(folder: AnyPath) -> None:
@@ -130,11 +130,11 @@ def check_index(file: DataFile) -> Outcome:
 
 def check_sets(sets: Sequence[IndexedSet], rank: Rank, num_workers: int) -> IndexReport:
     """Compare the indexes of this rank with their data."""
-    report = IndexReport(sets=[one.name for one in sets])
+    report = IndexReport(sets=[indexed.name for indexed in sets])
     files = _own_files(sets, rank)
     report.files = len(files)
-    moved = {one.name: problems for one in sets if (problems := list(_moved(one)))}
-    elsewhere = {file for one in sets if one.name in moved for file in one.files}
+    moved = {indexed.name: problems for indexed in sets if (problems := list(_moved(indexed)))}
+    elsewhere = {file for indexed in sets if indexed.name in moved for file in indexed.files}
     files = [file for file in files if file not in elsewhere]
     _add(report, map_in_order(check_index, files, num_workers), len(files))
     report.problems += [problem for problems in moved.values() for problem in problems]
@@ -153,11 +153,11 @@ def index_sets(
 ) -> IndexReport:
     """Write the missing and old indexes of this rank, all with `overwrite`."""
     files = _own_files(sets, rank)
-    report = IndexReport(sets=[one.name for one in sets], files=len(files))
+    report = IndexReport(sets=[indexed.name for indexed in sets], files=len(files))
     are_needed = [True] * len(files) if overwrite else _look_for_indexes(files, num_workers)
     todo = list(compress(files, are_needed))
     report.kept = len(files) - len(todo)
-    report.configs = [config for one in sets if (config := _config(one, places)) is not None]
+    report.configs = [config for indexed in sets if (config := _config(indexed, places)) is not None]
     if dry_run:
         report.status = "dry_run"
         report.written = len(todo)
@@ -191,12 +191,12 @@ def _look_for_indexes(files: Sequence[DataFile], num_workers: int) -> list[bool]
     return list(map_in_order(needs_index, files, num_workers if in_store else 0))
 
 
-def _own_files(found: Sequence[IndexedSet], rank: Rank) -> list[DataFile]:
+def _own_files(sets: Sequence[IndexedSet], rank: Rank) -> list[DataFile]:
     """The files that a rank indexes: all files are dealt out to the ranks in turn, the largest first.
 
     So each rank finds its share without asking the others.
     """
-    files = list({file.index: file for one in found for file in one.files}.values())
+    files = list({file.index: file for indexed in sets for file in indexed.files}.values())
     sizes = sizes_of(file.path for file in files)
     by_size = sorted(files, key=lambda file: (-sizes[file.path], str(file.path)))
     return by_size[rank.rank :: rank.world_size]
@@ -213,24 +213,23 @@ def _add(report: IndexReport, outcomes: Iterator[Outcome], total: int) -> None:
     report.problems.sort()
 
 
-def _moved(found: IndexedSet) -> Iterator[str]:
+def _moved(indexed: IndexedSet) -> Iterator[str]:
     """Find out whether a set was moved after it was indexed; yields a problem for each possible earlier folder.
 
     These are the folders for which the mirror has indexes, if it has none for the current folder.
     """
-    if found.mirror is not None and found.mirror.is_dir() and not any(file.index.exists() for file in found.files):
-        rebase = "" if is_address(found.name) else "--rebase "
-        for place in old_places(found.mirror, path_of(found.name)):
-            yield (
-                f"{found.mirror} has the indexes of /{place}; if the set was moved: prepcli index {rebase}{found.name}"
-            )
+    mirror, name = indexed.mirror, indexed.name
+    if mirror is not None and mirror.is_dir() and not any(file.index.exists() for file in indexed.files):
+        rebase = "" if is_address(name) else "--rebase "
+        for place in old_places(mirror, path_of(name)):
+            yield f"{mirror} has the indexes of /{place}; if the set was moved: prepcli index {rebase}{name}"
 
 
-def _config(found: IndexedSet, places: Places) -> str | None:
-    if found.entry is None:
+def _config(indexed: IndexedSet, places: Places) -> str | None:
+    if indexed.entry is None:
         return None
-    root = places.root or found.mirror
-    return indexed_config([found.entry], None if root is None else absolute_folder(str(root)))
+    root = places.root or indexed.mirror
+    return indexed_config([indexed.entry], None if root is None else absolute_folder(str(root)))
 
 
 def rebase_sets(sets: Sequence[IndexedSet], dry_run: bool) -> IndexReport:
@@ -239,22 +238,22 @@ def rebase_sets(sets: Sequence[IndexedSet], dry_run: bool) -> IndexReport:
     Raises:
         UsageError: a set is in a store, or is not a Shar set with indexes.
     """
-    report = IndexReport(sets=[one.name for one in sets])
-    for one in sets:
-        if is_address(one.name):
+    report = IndexReport(sets=[indexed.name for indexed in sets])
+    for indexed in sets:
+        if is_address(indexed.name):
             raise UsageError(
                 f"{option('--rebase')} renames files, which an object store cannot: write new indexes with prepcli "
-                f"index {one.name}"
+                f"index {indexed.name}"
             )
-        if one.mirror is None or not os.path.isdir(one.name):
+        if indexed.mirror is None or not os.path.isdir(indexed.name):
             raise UsageError(
-                f"{option('--rebase')} takes folders of Shar sets with indexes in {MIRROR}/, not {one.name}"
+                f"{option('--rebase')} takes folders of Shar sets with indexes in {MIRROR}/, not {indexed.name}"
             )
-        count, old = rebase(one, Path(one.name), dry_run=dry_run)
-        report.files += len(one.files)
+        count, old = rebase(indexed, Path(indexed.name), dry_run=dry_run)
+        report.files += len(indexed.files)
         report.renamed += count
         report.notes += [f"the indexes were those of {place}" for place in old]
-        config = _config(one, Places())
+        config = _config(indexed, Places())
         report.configs += [config] if config else []
     report.status = "dry_run" if dry_run else "done" if report.renamed else "nothing_to_do"
     return report

@@ -28,8 +28,8 @@ def old_places(mirror: AnyPath, folder: AnyPath) -> list[str]:
     own = without_scheme(absolute_folder(str(folder))).lstrip("/")
     indexes = (Path(relative(path, mirror)) for path in mirror.glob(f"**/*{INDEX_SUFFIX}"))
     # In a flat set, all data are in the folder itself.
-    found = {_place_of(index) if _is_inside(mirror, folder) else index.parent for index in indexes}
-    return sorted(str(place) for place in found if str(place) != own)
+    places = {_place_of(index) if _is_inside(mirror, folder) else index.parent for index in indexes}
+    return sorted(str(place) for place in places if str(place) != own)
 
 
 def _is_inside(mirror: AnyPath, folder: AnyPath) -> bool:
@@ -47,7 +47,7 @@ def _place_of(index: PurePath) -> PurePath:
     return above.parent if is_codes else above
 
 
-def rebase(found: IndexedSet, folder: Path, *, dry_run: bool = False) -> tuple[int, list[str]]:
+def rebase(indexed: IndexedSet, folder: Path, *, dry_run: bool = False) -> tuple[int, list[str]]:
     """Rename the indexes of a set to match its current folder.
 
     With `dry_run`, nothing is renamed. If a run is killed at any moment, the next one continues it.
@@ -58,7 +58,7 @@ def rebase(found: IndexedSet, folder: Path, *, dry_run: bool = False) -> tuple[i
     Raises:
         UsageError: there are no indexes in the mirror, they are of several folders, or they do not fit the data.
     """
-    mirror = found.mirror
+    mirror = indexed.mirror
     if not isinstance(mirror, Path) or next(mirror.rglob(f"*{INDEX_SUFFIX}"), None) is None:
         is_inside = mirror is None or _is_inside(mirror, folder)
         where = f"{MIRROR}/" if is_inside else str(mirror)
@@ -77,12 +77,12 @@ def rebase(found: IndexedSet, folder: Path, *, dry_run: bool = False) -> tuple[i
         )
     if not dry_run:
         for place in old:
-            _check_sizes(found, mirror / place, mirror / own)
+            _check_sizes(indexed, mirror / place, mirror / own)
             os.rename(mirror / place, moving)  # moved aside first: the new place may be below the old one
             _move_in(moving, mirror / own)
             _remove_empty((mirror / place).parent, mirror)
         _rename_in_records(folder, own)
-    return (len(found.files) if old else 0), ["/" + place for place in old]
+    return (len(indexed.files) if old else 0), ["/" + place for place in old]
 
 
 def _move_in(moving: Path, target: Path) -> None:
@@ -107,12 +107,12 @@ def _remove_empty(folder: Path, mirror: Path) -> None:
             folder = folder.parent
 
 
-def _check_sizes(found: IndexedSet, old: Path, new: Path) -> None:
+def _check_sizes(indexed: IndexedSet, old: Path, new: Path) -> None:
     """Check that the last value of each index is the size of its data file; raises `UsageError` if it is not.
 
-    `old`: the folder of the mirror that has the indexes now; `new`: the folder in which `found` expects them.
+    `old`: the folder of the mirror that has the indexes now; `new`: the folder in which `indexed` expects them.
     """
-    for file in found.files:
+    for file in indexed.files:
         index = old / relative(file.index, new)
         if not index.is_file():
             continue

@@ -89,18 +89,18 @@ def set_of_files(name: str, paths: Sequence[AnyPath], places: Places) -> Indexed
     Raises:
         UsageError: a file is of another kind, or compressed.
     """
-    found = IndexedSet(name)
+    indexed = IndexedSet(name)
     for path in paths:
         if path.suffix == ".gz":
             raise UsageError(compressed(path))
         if path.suffix == ".tar":
-            found.add([path], tar_kind(path), places)
+            indexed.add([path], tar_kind(path), places)
         elif path.suffix in (".jsonl", ".json"):
             check_is_json_lines(str(path), ANY_LINES)
-            found.add([path], "jsonl", places)
+            indexed.add([path], "jsonl", places)
         else:
             raise UsageError(f"{path} cannot be indexed: it is neither a .tar nor JSON lines (.jsonl, .json)")
-    return found
+    return indexed
 
 
 def _indexed(stored: StoredSet, tar_kind: IndexKind, places: Places) -> IndexedSet:
@@ -110,13 +110,13 @@ def _indexed(stored: StoredSet, tar_kind: IndexKind, places: Places) -> IndexedS
         UsageError: a file is compressed, or the set lacks files.
     """
     stored.check_indexable()
-    found = IndexedSet(str(stored.folder), mirror=None if places.root or places.beside else stored.mirror)
+    indexed = IndexedSet(str(stored.folder), mirror=None if places.root or places.beside else stored.mirror)
     for path in stored.files():
         if path.suffix == ".gz":
             raise UsageError(compressed(path))
-        found.add([path], tar_kind if path.suffix == ".tar" else "jsonl", places)
-    found.entry = stored.entry()
-    return found
+        indexed.add([path], tar_kind if path.suffix == ".tar" else "jsonl", places)
+    indexed.entry = stored.entry()
+    return indexed
 
 
 def compressed(path: AnyPath) -> str:

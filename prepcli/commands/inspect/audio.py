@@ -68,11 +68,11 @@ def look_at_files(sample: Sequence[NamedFile]) -> AudioFacts:
 
 def _look_at_files(sample: Sequence[NamedFile]) -> AudioFacts:
     facts = AudioFacts()
-    found: dict[str, AudioInfo | None] = {}
+    infos: dict[str, AudioInfo | None] = {}
     for path, offset, duration in sample:
-        if path not in found:
-            found[path] = _look_at(path, facts)
-        info = found[path]
+        if path not in infos:
+            infos[path] = _look_at(path, facts)
+        info = infos[path]
         if info is not None and offset + duration > info.duration + SAME_SECONDS:
             ends = f"{path} lasts {info.duration:.3f} s, but a record ends at {offset + duration:.3f} s"
             facts.add_fault("beyond_audio", ends)

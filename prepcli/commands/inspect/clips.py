@@ -46,9 +46,9 @@ def cut_clips(subject: Subject, examples: Sequence[Example], audio_base_dir: Any
     Raises:
         IncompleteError: a worker process was killed.
     """
-    found = [_task_for(subject, one, audio_base_dir) for one in examples]
-    clips = map_refusing_crashes(_cut, [task for task in found if isinstance(task, _Task)])
-    return [next(clips) if isinstance(task, _Task) else task for task in found]
+    tasks = [_task_for(subject, example, audio_base_dir) for example in examples]
+    clips = map_refusing_crashes(_cut, [task for task in tasks if isinstance(task, _Task)])
+    return [next(clips) if isinstance(task, _Task) else task for task in tasks]
 
 
 def _task_for(subject: Subject, example: Example, audio_base_dir: AnyPath | None) -> _Task | AudioClip:
@@ -59,7 +59,7 @@ def _task_for(subject: Subject, example: Example, audio_base_dir: AnyPath | None
         return AudioClip(note=str(error))
     if not located:
         return AudioClip(note="its audio lies in no file that is known here")
-    audio: Located = next((one for one in located if one.field in (RECORDING, TARGET)), located[0])
+    audio: Located = next((place for place in located if place.field in (RECORDING, TARGET)), located[0])
     if audio.problem is not None:
         return AudioClip(note=audio.problem)
     if subject.kind == "shar":  # a tar of a Shar set holds the audio of the cut, not of its recording

@@ -71,8 +71,8 @@ def inspect(
 
     Examples:
         >>> import prepcli
-        >>> found = prepcli.inspect("manifest.json")
-        >>> found.kind, found.records, found.speakers
+        >>> report = prepcli.inspect("manifest.json")
+        >>> report.kind, report.records, report.speakers
         ('manifest', 48, 8)
     """
     from prepcli.commands.inspect.looking import base_of_runs, look_at

@@ -98,28 +98,29 @@ class Examples:
         `lines_before` is added to their line numbers. `file`, if given, becomes the file of these examples.
         """
 
-        def placed(one: Example) -> Example:
-            return Example([], str(file) or one.file, one.line + lines_before, one.fields)  # msgspec takes no Catalogue
+        def placed(example: Example) -> Example:
+            name = str(file) or example.file  # msgspec takes no Catalogue
+            return Example([], name, example.line + lines_before, example.fields)
 
         other = later.sample
         self.sample.merge(EvenSample(other.wanted, list(map(placed, other.items)), other.stride, other.num_seen))
         for measure in MEASURES:
             for end, sign in ((measure.low, 1), (measure.high, -1)):
-                found = [(value, placed(row)) for value, row in later.extremes.get(end, ())]
-                self._keep(end, sign, found)
+                examples = [(value, placed(row)) for value, row in later.extremes.get(end, ())]
+                self._keep(end, sign, examples)
 
-    def _keep(self, end: str, sign: int, found: list[tuple[float, Example]]) -> None:
+    def _keep(self, end: str, sign: int, examples: list[tuple[float, Example]]) -> None:
         """Keep the `NUM_EXTREME` most extreme records at an end; among equal ones, the first."""
-        if found:
-            every = [*self.extremes.get(end, ()), *found]
-            self.extremes[end] = sorted(every, key=lambda one: sign * one[0])[:NUM_EXTREME]
+        if examples:
+            every = [*self.extremes.get(end, ()), *examples]
+            self.extremes[end] = sorted(every, key=lambda pair: sign * pair[0])[:NUM_EXTREME]
 
     def outliers(self) -> list[Example]:
         """Return the extreme records, each once with all its reasons; empty for fewer than `MIN_RECORDS` records."""
-        found: dict[tuple[str, int], Example] = {}
+        by_line: dict[tuple[str, int], Example] = {}
         for measure in MEASURES if self.sample.num_seen >= MIN_RECORDS else ():
             for end in filter(None, (measure.low, measure.high)):
                 for value, example in self.extremes.get(end, ()):
-                    one = found.setdefault((example.file, example.line), example)
-                    one.why.append(f"{end}: {value:,.2f} {measure.unit}")
-        return list(found.values())
+                    outlier = by_line.setdefault((example.file, example.line), example)
+                    outlier.why.append(f"{end}: {value:,.2f} {measure.unit}")
+        return list(by_line.values())

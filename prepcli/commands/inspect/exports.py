@@ -45,42 +45,42 @@ def export_of(path: AnyPath) -> StoredSet | None:
     return None if kind is None else WenetSet(path, is_raw=kind == "raw")
 
 
-def look_at_export(export: StoredSet, num_audio_files: int, found: Inspection) -> None:
-    """Add to `found` the number of records of an export and, if it holds or names audio, facts on a sample of it.
+def look_at_export(export: StoredSet, num_audio_files: int, report: Inspection) -> None:
+    """Add to `report` the number of records of an export and, if it holds or names audio, facts on a sample of it.
 
     Shards for WeNet are not opened here: only missing shards are noted.
     """
     files = list(export.files())
-    found.files = len(files)
-    LOOKS[export.kind](export, files, num_audio_files, found)
+    report.files = len(files)
+    LOOKS[export.kind](export, files, num_audio_files, report)
 
 
-def _look_at_wenet(export: WenetSet, files: list[AnyPath], num_audio_files: int, found: Inspection) -> None:
+def _look_at_wenet(export: WenetSet, files: list[AnyPath], num_audio_files: int, report: Inspection) -> None:
     if not export.tars:
-        _look_at_lists(files, _raw_lines, num_audio_files, found)
+        _look_at_lists(files, _raw_lines, num_audio_files, report)
         return
-    found.files = len(export.tars)
+    report.files = len(export.tars)
     if missing := [str(path) for path in export.tars if not path.is_file()]:
-        found.notes.append(f"{len(missing):,} shards of the list are missing, the first is {missing[0]}")
+        report.notes.append(f"{len(missing):,} shards of the list are missing, the first is {missing[0]}")
 
 
-def _look_at_mels(_: StoredSet, files: list[AnyPath], num_audio_files: int, found: Inspection) -> None:
-    _look_at_lists(files, _list_lines, num_audio_files, found)
+def _look_at_mels(_: StoredSet, files: list[AnyPath], num_audio_files: int, report: Inspection) -> None:
+    _look_at_lists(files, _list_lines, num_audio_files, report)
 
 
-def _look_at_omnivoice(export: OmnivoiceSet, _: list[AnyPath], __: int, found: Inspection) -> None:
+def _look_at_omnivoice(export: OmnivoiceSet, _: list[AnyPath], __: int, report: Inspection) -> None:
     """Add the records and hours that the list of the export states, and a note on tars that are missing."""
     try:
         lines = read_list(export.list)
     except ValueError as error:
         raise UsageError(f"{export.list}: {error}") from None
-    found.records = found.lines = sum(line.num_records for line in lines)
-    found.hours = sum(line.seconds for line in lines) / 3600
+    report.records = report.lines = sum(line.num_records for line in lines)
+    report.hours = sum(line.seconds for line in lines) / 3600
     if missing := [str(line.codes) for line in lines if not line.codes.is_file()]:
-        found.notes.append(f"{len(missing):,} tars of the list are missing, the first is {missing[0]}")
+        report.notes.append(f"{len(missing):,} tars of the list are missing, the first is {missing[0]}")
 
 
-def _look_at_qwen(_: StoredSet, paths: list[AnyPath], __: int, found: Inspection) -> None:
+def _look_at_qwen(_: StoredSet, paths: list[AnyPath], __: int, report: Inspection) -> None:
     """Add the number of lines and their hours of audio, and a note with the total number of code frames."""
     frames = 0
     for path in paths:
@@ -89,16 +89,16 @@ def _look_at_qwen(_: StoredSet, paths: list[AnyPath], __: int, found: Inspection
                 try:
                     item = json.loads(line)
                     frames += len(item[CODES])
-                    found.hours += float(item.get("duration") or 0.0) / 3600
+                    report.hours += float(item.get("duration") or 0.0) / 3600
                 except (ValueError, TypeError, KeyError, AttributeError):
                     raise UsageError(f"{path}:{number} is not a line with {CODES}") from None
-                found.records += 1
-    found.lines = found.records
-    found.notes.append(f"{frames:,} frames of codes")
+                report.records += 1
+    report.lines = report.records
+    report.notes.append(f"{frames:,} frames of codes")
 
 
 def _look_at_lists(
-    paths: list[AnyPath], read: Callable[[AnyPath], Iterator[str | None]], num_audio_files: int, found: Inspection
+    paths: list[AnyPath], read: Callable[[AnyPath], Iterator[str | None]], num_audio_files: int, report: Inspection
 ) -> None:
     sample: EvenSample[NamedFile] = EvenSample(num_audio_files)
     mels = [path for path in paths if f"_{MEL}_" in path.name]
@@ -108,10 +108,10 @@ def _look_at_lists(
             count += 1
             if audio is not None:
                 sample.add([(audio, 0.0, 0.0)])
-        found.records += count if not mels or path in mels else 0  # the list of audio has the same records
-        found.notes.append(f"{path.name} has {count:,} lines")
+        report.records += count if not mels or path in mels else 0  # the list of audio has the same records
+        report.notes.append(f"{path.name} has {count:,} lines")
     if num_audio_files and sample.items:
-        found.audio = [look_at_files(sample.chosen())]
+        report.audio = [look_at_files(sample.chosen())]
 
 
 def _raw_lines(path: AnyPath) -> Iterator[str | None]:
@@ -134,7 +134,7 @@ def _list_lines(path: AnyPath) -> Iterator[str | None]:
             yield os.path.join(str(path.parent), line.partition(SEPARATOR)[0]) if is_audio else None
 
 
-def _look_at_parquet(_: StoredSet, paths: list[AnyPath], num_audio_files: int, found: Inspection) -> None:
+def _look_at_parquet(_: StoredSet, paths: list[AnyPath], num_audio_files: int, report: Inspection) -> None:
     check_installed()
     import pyarrow
     import pyarrow.parquet as pq
@@ -146,33 +146,33 @@ def _look_at_parquet(_: StoredSet, paths: list[AnyPath], num_audio_files: int, f
         try:
             with pq.ParquetFile(openable(path)) as file:
                 names = file.schema_arrow.names
-                found.records += file.metadata.num_rows
-                found.lines = found.records
+                report.records += file.metadata.num_rows
+                report.lines = report.records
                 for name in names:
-                    found.fields[name] = found.fields.get(name, 0) + file.metadata.num_rows
+                    report.fields[name] = report.fields.get(name, 0) + file.metadata.num_rows
                 if "duration" in names:
-                    _add_durations(path.name, python_values(file.read(["duration"]).column(0)), found)
+                    _add_durations(path.name, python_values(file.read(["duration"]).column(0)), report)
                 elif SIZE in names:
                     sizes = python_values(file.read([SIZE]).column(0))
-                    _add_durations(path.name, [None if size is None else size / RATE for size in sizes], found)
+                    _add_durations(path.name, [None if size is None else size / RATE for size in sizes], report)
                 if path in opened and file.num_row_groups:
                     size = min(wanted, num_audio_files - audio.looked_at)
                     (audio,) = map_refusing_crashes(_add_rows, [(audio, path, size)])
         except (pyarrow.ArrowException, OSError) as error:
-            found.notes.append(f"damaged: {path.name}: {first_line(error)}")
-    found.audio = [audio] if audio.looked_at else []
+            report.notes.append(f"damaged: {path.name}: {first_line(error)}")
+    report.audio = [audio] if audio.looked_at else []
 
 
-def _add_durations(name: str, durations: list[object], found: Inspection) -> None:
+def _add_durations(name: str, durations: list[object], report: Inspection) -> None:
     problems: list[str] = []
     for row, value in enumerate(durations):
         try:
-            found.hours += 0.0 if value is None else seconds_in(value) / 3600
+            report.hours += 0.0 if value is None else seconds_in(value) / 3600
         except ValueError as error:
             problems.append(f"row {row}: {error}")
     if problems:
         more = f", and {len(problems) - 1:,} more rows" if len(problems) > 1 else ""
-        found.notes.append(f"{name}: {problems[0]}{more}")
+        report.notes.append(f"{name}: {problems[0]}{more}")
 
 
 def _add_rows(task: tuple[AudioFacts, AnyPath, int]) -> AudioFacts:

@@ -32,15 +32,15 @@ def groups_of(shares: Mapping[tuple[str, str], Share]) -> list[Group]:
     for (language, speaker), share in shares.items():
         named = None if has_languages else _LANGUAGE.match(speaker)
         groups.append(Group(named[1] if named else language, speaker, share.records, share.seconds))
-    return sorted(groups, key=lambda one: (-one.seconds, one.language, one.speaker))
+    return sorted(groups, key=lambda group: (-group.seconds, group.language, group.speaker))
 
 
 def shares_by(groups: Iterable[Group], name: Literal["language", "speaker"]) -> dict[str, Share]:
     """Return the share of each language or speaker; records without one are left out."""
     shares: dict[str, Share] = {}
-    for one in groups:
-        if key := getattr(one, name):
-            shares.setdefault(key, Share()).add(Share(one.records, one.seconds))
+    for group in groups:
+        if key := getattr(group, name):
+            shares.setdefault(key, Share()).add(Share(group.records, group.seconds))
     return shares
 
 
@@ -57,13 +57,13 @@ def csv_of(groups: Iterable[Group]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(HEADING)
-    for one in groups:
+    for group in groups:
         row = (
-            _plain(one.language),
-            _plain(one.speaker),
-            one.records,
-            f"{one.seconds / 3600:.6f}",
-            f"{one.seconds / one.records:.3f}",
+            _plain(group.language),
+            _plain(group.speaker),
+            group.records,
+            f"{group.seconds / 3600:.6f}",
+            f"{group.seconds / group.records:.3f}",
         )
         writer.writerow(row)
     return text.getvalue()

@@ -111,9 +111,9 @@ def _of_folder(folder: AnyPath) -> Subject:
         note = [f"the data are in {out}: prepcli inspect {out}"] if out.exists() else [f"{out} is not there"]
         return Subject("run", "the state of a run of prepcli", out=out, notes=note)
     for look in (_of_set, _part_of_set, _loose_tars, _manifests):
-        if (found := look(named)) is not None:
-            found.folder = found.folder or named
-            return found
+        if (subject := look(named)) is not None:
+            subject.folder = subject.folder or named
+            return subject
     is_of_run = bool(named.name) and _has_plan(named.with_name(named.name + WORK))
     try:
         if found_containers := containers_at(str(named)):
@@ -136,13 +136,13 @@ def _of_set(folder: AnyPath) -> Subject | None:
     return None if stored is None else SUBJECTS.get(stored.kind, _export)(stored, folder)
 
 
-def _shar(one: SharSet, _: AnyPath) -> Subject:
-    data, tars, codes = data_in_directory(str(one.folder)), _in_order(one.audio), _in_order(one.codes)
-    parent = one.folder.parent
-    if one.is_flat and not tars and not codes and _is_shar(parent):
+def _shar(shar: SharSet, _: AnyPath) -> Subject:
+    data, tars, codes = data_in_directory(str(shar.folder)), _in_order(shar.audio), _in_order(shar.codes)
+    parent = shar.folder.parent
+    if shar.is_flat and not tars and not codes and _is_shar(parent):
         note = [f"the audio belongs to {parent}: prepcli inspect {parent}"]
         return Subject("cuts", "the cuts of a Lhotse Shar", data, out=parent, notes=note)
-    return Subject("shar", one.title(), data, tars, codes, out=one.folder)
+    return Subject("shar", shar.title(), data, tars, codes, out=shar.folder)
 
 
 def _is_shar(folder: AnyPath) -> bool:
@@ -150,19 +150,21 @@ def _is_shar(folder: AnyPath) -> bool:
     return stored is not None and stored.kind == "shar"
 
 
-def _tarred(one: TarredSet, _: AnyPath) -> Subject:
-    sets = [part for part in (one, *one.parts.values()) if not part.is_empty]
-    tars = {"" if part is one else part.folder.name: list(part.shards.values()) for part in sets}
+def _tarred(tarred: TarredSet, _: AnyPath) -> Subject:
+    sets = [part for part in (tarred, *tarred.parts.values()) if not part.is_empty]
+    tars = {"" if part is tarred else part.folder.name: list(part.shards.values()) for part in sets}
     try:
-        data = data_in_directory(str(one.folder))
+        data = data_in_directory(str(tarred.folder))
     except UsageError as error:
         title = f"{sum(map(len, tars.values()))} tars of a set that cannot be read"
         return Subject("tars", title, tars=tars, notes=[str(error)])
-    return Subject("tarred", one.title(), data, {name: files for name, files in tars.items() if files}, out=one.folder)
+    return Subject(
+        "tarred", tarred.title(), data, {name: files for name, files in tars.items() if files}, out=tarred.folder
+    )
 
 
-def _codes(one: CodesSet, folder: AnyPath) -> Subject:
-    return _made_with_codec(folder, Subject("codes", one.title(), codes=_in_order(one.fields)))
+def _codes(coded: CodesSet, folder: AnyPath) -> Subject:
+    return _made_with_codec(folder, Subject("codes", coded.title(), codes=_in_order(coded.fields)))
 
 
 def _part_of_set(folder: AnyPath) -> Subject | None:
@@ -193,12 +195,12 @@ def _made_with_codec(folder: AnyPath, subject: Subject) -> Subject:
     return subject
 
 
-def _parquet(one: ParquetSet, path: AnyPath) -> Subject:
+def _parquet(parquet: ParquetSet, path: AnyPath) -> Subject:
     """Parquet files; rows of others, which need not state a duration, are read as those of any container."""
-    subject = _export(one, path)
+    subject = _export(parquet, path)
     try:
-        has_rows = not one.shards and all(
-            audio_column(open_parquet(str(file)).schema_arrow, str(file)) for file in one.files()
+        has_rows = not parquet.shards and all(
+            audio_column(open_parquet(str(file)).schema_arrow, str(file)) for file in parquet.files()
         )
     except UsageError:  # damaged, or without audio
         has_rows = False
@@ -207,7 +209,7 @@ def _parquet(one: ParquetSet, path: AnyPath) -> Subject:
             subject.data = _in_splits(containers_at(str(path), of_rows=True), path if path.is_dir() else path.parent)
         except UsageError as error:
             subject.notes.append(f"its hours are not known, because the rows are not read: {error}")
-    subject.export = one if subject.data is None else None
+    subject.export = parquet if subject.data is None else None
     return subject
 
 
@@ -220,12 +222,12 @@ def _in_splits(paths: Sequence[str], folder: AnyPath) -> DataSet | Mix | None:
     return Mix(tuple(sets), (None,) * len(sets)) if len(sets) > 1 else sets[0] if sets else None
 
 
-def _export(one: StoredSet, path: AnyPath) -> Subject:
-    tars = one.audio_tars
+def _export(export: StoredSet, path: AnyPath) -> Subject:
+    tars = export.audio_tars
     is_folder = path.is_dir()
     out = path if is_folder else _output_of(path)
-    title = one.title(is_file=not is_folder)
-    return Subject(one.kind, title, tars={"": tars} if tars else {}, out=out, export=one)
+    title = export.title(is_file=not is_folder)
+    return Subject(export.kind, title, tars={"": tars} if tars else {}, out=out, export=export)
 
 
 SUBJECTS: dict[str, Callable[[Any, AnyPath], Subject]] = {
@@ -248,21 +250,23 @@ def _of_tars(tars: list[AnyPath], title: str) -> Subject:
     for tar in tars:
         check_regular(tar)
     try:
-        found = [one for tar in tars for one in containers_at(str(tar)) if isinstance(one, Catalogue)]
-        records = _in_splits([one for one in found if not one.others], tars[0].parent)
+        containers = [
+            container for tar in tars for container in containers_at(str(tar)) if isinstance(container, Catalogue)
+        ]
+        records = _in_splits([container for container in containers if not container.others], tars[0].parent)
     except UsageError:  # a field of a Shar, or a part of another set
         records = None
     return Subject("tars", title, records, tars={"": tars})
 
 
 def _manifests(folder: AnyPath) -> Subject | None:
-    found = [path for path in regular_files(folder) if path.name.endswith(_MANIFEST) and line_kind(path)]
-    if len(found) > 1:
-        names = ", ".join(path.name for path in found[:4]) + (", ..." if len(found) > 4 else "")
+    manifests = [path for path in regular_files(folder) if path.name.endswith(_MANIFEST) and line_kind(path)]
+    if len(manifests) > 1:
+        names = ", ".join(path.name for path in manifests[:4]) + (", ..." if len(manifests) > 4 else "")
         raise UsageError(
-            f"{folder} is a folder with {len(found)} manifests ({names}); name one, or several with commas"
+            f"{folder} is a folder with {len(manifests)} manifests ({names}); name one, or several with commas"
         )
-    return _of_file(found[0]) if found else None
+    return _of_file(manifests[0]) if manifests else None
 
 
 def _of_file(path: AnyPath) -> Subject:
@@ -308,7 +312,7 @@ def _of_file(path: AnyPath) -> Subject:
 
 
 def _of_containers(paths: Sequence[str], folder: AnyPath) -> Subject:
-    kinds = ", ".join(dict.fromkeys(one.kind for one in paths if isinstance(one, Catalogue)))
+    kinds = ", ".join(dict.fromkeys(path.kind for path in paths if isinstance(path, Catalogue)))
     title = f"{kinds}, {len(paths):,} file{'s' * (len(paths) != 1)}"
     return Subject("manifest", title, _in_splits(paths, folder), folder=folder)
 

@@ -36,32 +36,32 @@ def look_at(path: str, num_audio_files: int, num_workers: int, audio_base_dir: A
         IncompleteError: a worker process died.
     """
     subject = what_is(path)
-    found = Inspection(path, subject.kind, subject.title, notes=list(subject.notes))
+    report = Inspection(path, subject.kind, subject.title, notes=list(subject.notes))
     if subject.out is not None:
-        found.runs = runs_of(subject.out, subject.codes_folder)
+        report.runs = runs_of(subject.out, subject.codes_folder)
     if subject.data is not None:
         try:
-            _read_lines(subject, num_audio_files, num_workers, audio_base_dir, found)
+            _read_lines(subject, num_audio_files, num_workers, audio_base_dir, report)
         except UsageError as error:
             if subject.kind != "tars":
                 raise
-            found.notes.append(str(error))
+            report.notes.append(str(error))
     if subject.kind == "audio":
-        found.audio = [look_at_files([(path, 0.0, 0.0)])]
+        report.audio = [look_at_files([(path, 0.0, 0.0)])]
     if subject.export is not None:
-        look_at_export(subject.export, num_audio_files, found)
+        look_at_export(subject.export, num_audio_files, report)
     for name, tars in subject.tars.items():
         facts, audio = look_at_tars(name, tars, num_audio_files)
-        found.tars.append(facts)
-        found.audio += [audio] if audio.looked_at else []
-    found.codes = [look_at_codes(name, tars, num_audio_files) for name, tars in subject.codes.items()]
+        report.tars.append(facts)
+        report.audio += [audio] if audio.looked_at else []
+    report.codes = [look_at_codes(name, tars, num_audio_files) for name, tars in subject.codes.items()]
     if subject.folder is not None:
-        _look_at_folder(subject, subject.folder, found)
-    return found
+        _look_at_folder(subject, subject.folder, report)
+    return report
 
 
 def _read_lines(
-    subject: Subject, num_audio_files: int, num_workers: int, audio_base_dir: AnyPath | None, found: Inspection
+    subject: Subject, num_audio_files: int, num_workers: int, audio_base_dir: AnyPath | None, report: Inspection
 ) -> None:
     assert subject.data is not None
     leaves = leaves_of(subject.data)
@@ -72,59 +72,59 @@ def _read_lines(
     kinds = list(dict.fromkeys(kind for path in paths if (kind := line_kind(path_of(path)))))
     kinds = kinds or ["cuts" if leaves[0].cuts else "manifest"]
     if len(kinds) > 1:
-        raise UsageError(f"{found.path} mixes {' and '.join(sorted(kinds))}; inspect them one by one")
+        raise UsageError(f"{report.path} mixes {' and '.join(sorted(kinds))}; inspect them one by one")
     total = Tally(kinds[0], num_audio_files)
     sizes: list[Share] = []
     examples = Examples()
     tallies = tally_files(paths, kinds[0], num_audio_files, num_workers)
-    bases = base_directories(paths, audio_base_dir or base_of_runs(found))
+    bases = base_directories(paths, audio_base_dir or base_of_runs(report))
     for path, base, tally in zip(paths, bases, tallies, strict=True):
-        if tally.first_problem is not None and found.first_unusable is None:
+        if tally.first_problem is not None and report.first_unusable is None:
             line, detail = tally.first_problem
-            found.first_unusable = f"{path}:{line}: {detail}"
+            report.first_unusable = f"{path}:{line}: {detail}"
         sizes.append(Share(tally.records, tally.seconds))
         tally.named.items = [(path_in(base, path), at, seconds) for path, at, seconds in tally.named.items]
         examples.merge(tally.examples, file=path)
         total.merge(tally)
-    found.files = len(paths)
-    found.parts = _parts(subject.data, sizes)
+    report.files = len(paths)
+    report.parts = _parts(subject.data, sizes)
     if subject.kind == "input":
-        found.kind = kinds[0]
-    _copy_counts(total, found)
-    if found.kind != "rejects":
-        found.outliers, found.sample = examples.outliers(), examples.sample.chosen()
-    if found.kind == "manifest" and total.records and total.fields["shard_id"] == total.records:
-        found.notes.append("its lines have a shard_id: their audio is in the tars of a tarred data set, not in files")
-    elif found.kind in ("manifest", "cuts", "parquet") and num_audio_files and total.named.items:
-        found.audio = [look_at_files(total.named.chosen())]
+        report.kind = kinds[0]
+    _copy_counts(total, report)
+    if report.kind != "rejects":
+        report.outliers, report.sample = examples.outliers(), examples.sample.chosen()
+    if report.kind == "manifest" and total.records and total.fields["shard_id"] == total.records:
+        report.notes.append("its lines have a shard_id: their audio is in the tars of a tarred data set, not in files")
+    elif report.kind in ("manifest", "cuts", "parquet") and num_audio_files and total.named.items:
+        report.audio = [look_at_files(total.named.chosen())]
 
 
-def base_of_runs(found: Inspection) -> AnyPath | None:
+def base_of_runs(report: Inspection) -> AnyPath | None:
     """The base folder of relative audio paths that the runs of a set used; None if they used none, or several."""
-    bases = {base for run in found.runs for base in run.audio_base_dirs}
+    bases = {base for run in report.runs for base in run.audio_base_dirs}
     return path_of(bases.pop()) if len(bases) == 1 else None
 
 
-def _copy_counts(total: Tally, found: Inspection) -> None:
+def _copy_counts(total: Tally, report: Inspection) -> None:
     for name in NUMBERS:
-        setattr(found, name, getattr(total, name))
+        setattr(report, name, getattr(total, name))
     for name in COUNTS:
-        setattr(found, name, dict(getattr(total, name)))
-    found.hours = total.seconds / 3600
+        setattr(report, name, dict(getattr(total, name)))
+    report.hours = total.seconds / 3600
     for name, parts in total.columns.items():
-        found.columns[name] = column(parts)
+        report.columns[name] = column(parts)
         parts.clear()
-        found.columns[name].sort()
-        setattr(found, name, percentiles(found.columns[name]))
-    found.with_context_similarity = len(found.columns["context_similarity"])
-    if found.duration:
-        speed = found.chars_per_second["p50"] if found.chars_per_second else None
-        found.notes += notes_on_seconds(found.duration["p50"], speed)
-    found.groups = groups_of(total.groups)
-    speakers, languages = (shares_by(found.groups, name) for name in ("speaker", "language"))
-    found.speakers, found.top_speakers = len(speakers), largest(speakers)
-    found.num_languages, found.languages = len(languages), largest(languages)
-    found.first_records = total.first_records
+        report.columns[name].sort()
+        setattr(report, name, percentiles(report.columns[name]))
+    report.with_context_similarity = len(report.columns["context_similarity"])
+    if report.duration:
+        speed = report.chars_per_second["p50"] if report.chars_per_second else None
+        report.notes += notes_on_seconds(report.duration["p50"], speed)
+    report.groups = groups_of(total.groups)
+    speakers, languages = (shares_by(report.groups, name) for name in ("speaker", "language"))
+    report.speakers, report.top_speakers = len(speakers), largest(speakers)
+    report.num_languages, report.languages = len(languages), largest(languages)
+    report.first_records = total.first_records
 
 
 def _parts(data: DataSet | Mix, sizes: Sequence[Share]) -> list[PartOfMix]:
@@ -132,8 +132,8 @@ def _parts(data: DataSet | Mix, sizes: Sequence[Share]) -> list[PartOfMix]:
     if isinstance(data, DataSet):
         return []
     parts, rest = [], list(sizes)
-    for one, weight in zip(data.parts, data.weights, strict=True):
-        paths = [path for leaf in leaves_of(one) for path in leaf.paths]
+    for part, weight in zip(data.parts, data.weights, strict=True):
+        paths = [path for leaf in leaves_of(part) for path in leaf.paths]
         own, rest = rest[: len(paths)], rest[len(paths) :]
         more = f" ... {paths[-1]}" if len(paths) > 1 else ""
         hours = sum(share.seconds for share in own) / 3600
@@ -141,18 +141,18 @@ def _parts(data: DataSet | Mix, sizes: Sequence[Share]) -> list[PartOfMix]:
     return parts
 
 
-def _look_at_folder(subject: Subject, folder: AnyPath, found: Inspection) -> None:
+def _look_at_folder(subject: Subject, folder: AnyPath, report: Inspection) -> None:
     if subject.kind == "shar" and (folder / "cuts").is_dir():
-        found.notes += SharSet(folder).gaps()
+        report.notes += SharSet(folder).gaps()
     if subject.kind == "tarred":
-        one = TarredSet(folder)
-        if missing := sorted(set(range(max(one.shards, default=-1) + 1)) - set(one.shards)):
-            found.notes.append(f"{', '.join(map(TAR_NAME.format, missing[:10]))}: missing")
-        metadata = folder / metadata_name(one.version)
+        tarred = TarredSet(folder)
+        if missing := sorted(set(range(max(tarred.shards, default=-1) + 1)) - set(tarred.shards)):
+            report.notes.append(f"{', '.join(map(TAR_NAME.format, missing[:10]))}: missing")
+        metadata = folder / metadata_name(tarred.version)
         if metadata.is_file():
             try:
-                found.metadata = read_metadata(metadata)
+                report.metadata = read_metadata(metadata)
             except UsageError as error:
-                found.notes.append(f"{error}; it is treated as missing")
-    if subject.kind == "codes" and not found.runs:
-        found.notes.append("no run of prepcli is known that made these codes; verify needs the Shar they belong to")
+                report.notes.append(f"{error}; it is treated as missing")
+    if subject.kind == "codes" and not report.runs:
+        report.notes.append("no run of prepcli is known that made these codes; verify needs the Shar they belong to")

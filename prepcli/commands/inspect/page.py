@@ -44,7 +44,7 @@ _STYLE = {
 _NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 
 
-def draw(found: Inspection) -> Iterator[tuple[str, str]]:
+def draw(report: Inspection) -> Iterator[tuple[str, str]]:
     """Yield the title and the SVG text of each plot that has data; raises `UsageError` without matplotlib."""
     new_figure("--html")  # without matplotlib, the error says what to install
     import matplotlib
@@ -60,14 +60,14 @@ def draw(found: Inspection) -> Iterator[tuple[str, str]]:
             ("loudness", "Loudness", "LUFS"),
             ("speech_share", "Share of speech", "share of the duration"),
         ):
-            values = found.columns.get(name)
+            values = report.columns.get(name)
             if values is not None and len(values):
                 yield title, _histogram(values, label)
-        if found.top_speakers:
-            shown = f"the {len(found.top_speakers)} largest of {found.speakers:,}"
-            title = "Speakers by hours" + (f" ({shown})" if found.speakers > len(found.top_speakers) else "")
-            names = [short_name(one.name) for one in found.top_speakers]
-            yield title, _bars(names, [one.hours for one in found.top_speakers])
+        if report.top_speakers:
+            shown = f"the {len(report.top_speakers)} largest of {report.speakers:,}"
+            title = "Speakers by hours" + (f" ({shown})" if report.speakers > len(report.top_speakers) else "")
+            names = [short_name(speaker.name) for speaker in report.top_speakers]
+            yield title, _bars(names, [speaker.hours for speaker in report.top_speakers])
 
 
 def _histogram(ascending: Floats32, label: str) -> str:
@@ -116,7 +116,7 @@ def _bars(names: Sequence[str], hours: Sequence[float]) -> str:
     in_minutes = max(hours) < MIN_HOURS
     figure, axes = _axes(0.9 + 0.28 * len(names))
     places = range(len(names))
-    axes.barh(places, [60 * one if in_minutes else one for one in hours], color=_BAR, height=0.7)
+    axes.barh(places, [60 * value if in_minutes else value for value in hours], color=_BAR, height=0.7)
     # Dollar signs in a name must not start math mode.
     axes.set_yticks(places, names, parse_math=False)
     axes.margins(y=0.02)
@@ -169,39 +169,39 @@ def check_page(path: Path) -> None:
     check_side_file("--html", path, PAGE)
 
 
-def write_page(found: Inspection, clips: Sequence[AudioClip], path: Path) -> None:
+def write_page(report: Inspection, clips: Sequence[AudioClip], path: Path) -> None:
     """Write the HTML page of an inspection; for `clips` see `page_of`.
 
     Raises `UsageError` without matplotlib or jinja2, and the errors of `write_side_file`.
     """
-    write_side_file(path, page_of(found, clips, command_line()))
+    write_side_file(path, page_of(report, clips, command_line()))
 
 
-def page_of(found: Inspection, clips: Sequence[AudioClip], command: str) -> str:
+def page_of(report: Inspection, clips: Sequence[AudioClip], command: str) -> str:
     """The HTML of the page, which loads nothing from other files or servers.
 
-    `clips`: first the clip of each outlier of `found`, then of each record of its sample; empty if no audio was read.
+    `clips`: first the clip of each outlier of `report`, then of each record of its sample; empty if no audio was read.
     `command`: the command line, which the page shows.
     """
     template = _template()
     from markupsafe import Markup
 
-    sections = sections_of(found)
-    shown = found.sample or [Example([], "", 0, fields) for fields in found.first_records]
-    heard = [*clips, *[AudioClip()] * (len(found.outliers) + len(shown) - len(clips))]
-    outliers, sample = heard[: len(found.outliers)], heard[len(found.outliers) :]
+    sections = sections_of(report)
+    shown = report.sample or [Example([], "", 0, fields) for fields in report.first_records]
+    heard = [*clips, *[AudioClip()] * (len(report.outliers) + len(shown) - len(clips))]
+    outliers, sample = heard[: len(report.outliers)], heard[len(report.outliers) :]
     return template.render(
-        found=found,
-        name=Path(found.path).name or found.path,
-        cards=_cards(found),
+        report=report,
+        name=Path(report.path).name or report.path,
+        cards=_cards(report),
         notes=[_cut(text, _NOTE) for title, rows in sections if title == "Note" for _, text in rows],
-        plots=[(title, Markup(svg)) for title, svg in draw(found)],
-        quantiles=quantiles_of(found),
+        plots=[(title, Markup(svg)) for title, svg in draw(report)],
+        quantiles=quantiles_of(report),
         sections=[section for section in sections if section.title not in ("Note", "Speakers by hours")],
-        groups=_group_rows(found.groups),
-        more_groups=and_more(len(found.groups), _NUM_GROUPS),
-        outliers=[_row(*one, found.files > 1) for one in zip(found.outliers, outliers, strict=True)],
-        records=[_row(*one, found.files > 1) for one in zip(shown, sample, strict=True)],
+        groups=_group_rows(report.groups),
+        more_groups=and_more(len(report.groups), _NUM_GROUPS),
+        outliers=[_row(*row, report.files > 1) for row in zip(report.outliers, outliers, strict=True)],
+        records=[_row(*row, report.files > 1) for row in zip(shown, sample, strict=True)],
         version=__version__,
         command=command,
     )
@@ -223,34 +223,36 @@ def _template() -> "Template":
     return environment.get_template("page.html.jinja")
 
 
-def _cards(found: Inspection) -> list[tuple[str, str]]:
-    languages = [one.name for one in found.languages[:_NUM_LANGUAGES]]
+def _cards(report: Inspection) -> list[tuple[str, str]]:
+    languages = [language.name for language in report.languages[:_NUM_LANGUAGES]]
     cards = [
-        (f"{found.lines:,}", "rejects", found.kind == "rejects"),
-        (f"{found.records:,}", "records", found.lines and found.kind != "rejects"),
-        (length(found.hours), "audio", found.hours),
-        (f"{found.duration.get('p50', 0):,.2f} s", "median duration", found.duration),
-        (f"{found.speakers:,}", "speakers", found.speakers),
-        (", ".join([*languages, *and_more(found.num_languages, len(languages))]), "languages", found.languages),
-        (", ".join(_rates(found)), "sampling rate (Hz)", _rates(found)),
-        (f"{sum(facts.tars for facts in found.tars):,}", "tars", found.tars),
+        (f"{report.lines:,}", "rejects", report.kind == "rejects"),
+        (f"{report.records:,}", "records", report.lines and report.kind != "rejects"),
+        (length(report.hours), "audio", report.hours),
+        (f"{report.duration.get('p50', 0):,.2f} s", "median duration", report.duration),
+        (f"{report.speakers:,}", "speakers", report.speakers),
+        (", ".join([*languages, *and_more(report.num_languages, len(languages))]), "languages", report.languages),
+        (", ".join(_rates(report)), "sampling rate (Hz)", _rates(report)),
+        (f"{sum(facts.tars for facts in report.tars):,}", "tars", report.tars),
     ]
     return [(value, name) for value, name, there in cards if there]
 
 
-def _rates(found: Inspection) -> list[str]:
-    seen = sorted({rate for facts in found.audio for rate in facts.sampling_rates} or found.cut_sampling_rates)
+def _rates(report: Inspection) -> list[str]:
+    seen = sorted({rate for facts in report.audio for rate in facts.sampling_rates} or report.cut_sampling_rates)
     return [*(f"{rate:,}" for rate in seen[:3]), *and_more(len(seen), 3)]
 
 
 def _group_rows(groups: Sequence[Group]) -> list[list[str]]:
     """The rows of the table of languages and speakers, heading first; empty if no record has either of them."""
-    if not any(one.language or one.speaker for one in groups):
+    if not any(group.language or group.speaker for group in groups):
         return []
     rows = []
-    for one in groups[:_NUM_GROUPS]:
-        names = [_shown(one.language), _shown(one.speaker)]
-        rows.append([*names, f"{one.records:,}", length(one.seconds / 3600), f"{one.seconds / one.records:,.2f}"])
+    for group in groups[:_NUM_GROUPS]:
+        names = [_shown(group.language), _shown(group.speaker)]
+        rows.append(
+            [*names, f"{group.records:,}", length(group.seconds / 3600), f"{group.seconds / group.records:,.2f}"]
+        )
     return [["language", "speaker", "records", "audio", "mean (s)"], *rows]
 
 
@@ -276,7 +278,7 @@ def _row(example: Example, clip: AudioClip, names_file: bool) -> _Row:
     name = fields.pop("audio_filepath", None) or fields.pop("id", "")
     line = f"line {example.line:,}" + f" of {example.file}" * names_file if example.line else ""
     place = f"{name} ({line})" if name and line else name or line
-    duration, text, speaker = (fields.pop(one, "") for one in ("duration", "text", "speaker"))
+    duration, text, speaker = (fields.pop(name, "") for name in ("duration", "text", "speaker"))
     return _Row(example.why, url, _cut(clip.note), place, duration, text, speaker, list(fields.items()))
 
 

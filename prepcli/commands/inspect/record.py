@@ -60,7 +60,7 @@ def find_record(spec: str, number: int, audio_base_dir: AnyPath | None) -> Found
         offsets = _offsets(path, "jsonl", subject)
         if left < len(offsets) - 1:
             line = _read_line(path, offsets, left)
-            audio = [_described_audio(one) for one in named_audio(subject, path, left, line, audio_base_dir)]
+            audio = [_described_audio(located) for located in named_audio(subject, path, left, line, audio_base_dir)]
             return FoundRecord(number, str(path), left + 1, line, audio)
         left -= len(offsets) - 1
     raise UsageError(f"{spec} has {number - left:,} records, counted from 0: there is no record {number:,}")
@@ -141,26 +141,26 @@ def named_audio(
 
 def _described_audio(located: Located) -> FoundAudio:
     name = located.name if located.data is not None else os.path.basename(located.name)
-    found = FoundAudio(located.where, name, problem=located.problem)
+    audio = FoundAudio(located.where, name, problem=located.problem)
     if located.problem is not None:
-        return found
+        return audio
     if is_placeholder(located.name):
-        found.description = "a placeholder: the cut lacks this field"
-        return found
+        audio.description = "a placeholder: the cut lacks this field"
+        return audio
     if located.data is not None and located.name.endswith(".npy"):
         codes = read_npy(located.data)
-        found.description = f"{codes.dtype} {tuple(codes.shape)}"
-        return found
+        audio.description = f"{codes.dtype} {tuple(codes.shape)}"
+        return audio
     try:
         (info,) = map_refusing_crashes(_probe, [(located.name, located.data)])
     except RecordRejected as rejected:
-        found.problem = rejected.detail
-        return found
+        audio.problem = rejected.detail
+        return audio
     channels = f", {info.num_channels} channels" if info.num_channels > 1 else ""
     size = "" if located.data is None else f", {len(located.data):,} bytes"
     lasts = f"{info.sampling_rate} Hz, {info.duration:.3f} s"
-    found.description = f"{info.format} {info.subtype}, {lasts}{channels}{size}"
-    return found
+    audio.description = f"{info.format} {info.subtype}, {lasts}{channels}{size}"
+    return audio
 
 
 def _of_pair(tar: AnyPath, at: int, subject: Subject) -> Located:

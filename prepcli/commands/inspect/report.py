@@ -19,20 +19,20 @@ _NUM_FIRST = 3
 _NUM_SPEAKERS = 8
 
 
-def lines_of(found: "Inspection") -> list[str]:
+def lines_of(report: "Inspection") -> list[str]:
     """The lines that the command prints: facts about a file or a set, or about one of its records."""
-    if found.record is not None:
-        return _lines_of_record(found.record)
-    lines = [f"{found.path}: {found.title}"]
-    for title, rows in sections_of(found):
+    if report.record is not None:
+        return _lines_of_record(report.record)
+    lines = [f"{report.path}: {report.title}"]
+    for title, rows in sections_of(report):
         if title == "Speakers by hours" and len(rows) > _NUM_SPEAKERS:
-            rows = [*rows[:_NUM_SPEAKERS], ("...", f"{found.speakers - _NUM_SPEAKERS:,} more")]
+            rows = [*rows[:_NUM_SPEAKERS], ("...", f"{report.speakers - _NUM_SPEAKERS:,} more")]
         width = max(len(name) for name, _ in rows)
         lines += [title, *(f"  {name:<{width}}  {text}".rstrip() for name, text in rows)]
         if title == "Contents":
-            lines += _quantiles(quantiles_of(found))
-    if found.first_records:
-        lines += ["First records", *(f"  {_record(record)}" for record in found.first_records[:_NUM_FIRST])]
+            lines += _quantiles(quantiles_of(report))
+    if report.first_records:
+        lines += ["First records", *(f"  {_record(record)}" for record in report.first_records[:_NUM_FIRST])]
     return lines
 
 
@@ -49,13 +49,13 @@ def _record(record: dict[str, Any]) -> str:
     return shown if len(shown) <= 120 else shown[:117] + "..."
 
 
-def _lines_of_record(found: "FoundRecord") -> list[str]:
+def _lines_of_record(record: "FoundRecord") -> list[str]:
     """The lines that the command prints for a record."""
-    lines = [f"record {found.number:,}: {found.file}:{found.line}"]
-    for name, value in found.fields.items():
+    lines = [f"record {record.number:,}: {record.file}:{record.line}"]
+    for name, value in record.fields.items():
         text = text_of(value)
         lines.append(f"  {name:<22}{text if len(text) <= 200 else text[:197] + '...'}")
-    for audio in found.audio:
+    for audio in record.audio:
         lines.append(f"audio  {audio.where}")
         lines.append(f"  {audio.name}  {audio.problem or audio.description}")
     return lines
@@ -173,7 +173,7 @@ class Inspection(ShownInNotebooks):
         """The document for `--json`: the record of `--record`, or all facts but `columns`, `sample` and `groups`."""
         if self.record is not None:
             return self.record
-        shown = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in _ONLY_HERE}
+        shown = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _ONLY_HERE}
         document = encodable(msgspec.to_builtins(shown))
         assert isinstance(document, dict)
         return document

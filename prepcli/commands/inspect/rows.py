@@ -45,14 +45,14 @@ def read_rows(data: bytes, kind: LineKind) -> BlockRows:
     if kind != "rejects" and (rows := _read_fast(data, kind)) is not None:
         return BlockRows(rows, range(1, num_lines + 1), num_lines)
     lines: list[int] = []
-    found = BlockRows(lines=lines, num_lines=num_lines)
+    block = BlockRows(lines=lines, num_lines=num_lines)
     for number, line in enumerate(data.removesuffix(b"\n").split(b"\n"), start=1):
         try:
-            if _add_line(line, kind, found):
+            if _add_line(line, kind, block):
                 lines.append(number)
         except RecordRejected as rejected:
-            found.problems.append((number, rejected))
-    return found
+            block.problems.append((number, rejected))
+    return block
 
 
 def _read_fast(data: bytes, kind: LineKind) -> list[Row] | None:
@@ -74,20 +74,20 @@ def _read_fast(data: bytes, kind: LineKind) -> list[Row] | None:
         return None
 
 
-def _add_line(line: bytes, kind: LineKind, found: BlockRows) -> bool:
-    """Add a line to `found`; returns whether it became a row. Raises `RecordRejected` for an unusable line."""
+def _add_line(line: bytes, kind: LineKind, block: BlockRows) -> bool:
+    """Add a line to `block`; returns whether it became a row. Raises `RecordRejected` for an unusable line."""
     if not line.strip():
         return False
     if kind == "rejects":
         reject = _reject(line)
-        found.rejects.append(reject)
-        found.reject_reasons[str(reject.get("reject_reason", "none given"))] += 1
+        block.rejects.append(reject)
+        block.reject_reasons[str(reject.get("reject_reason", "none given"))] += 1
     usable = read_line(line, cuts=kind == "cuts")
     if usable is None:
-        found.num_skipped += 1
+        block.num_skipped += 1
         return False
     row = {name: decode_value(raw) for name, raw in usable.fields.items()}
-    found.rows.append(row_of_cut(row) | {"duration": usable.duration} if kind == "cuts" else row)
+    block.rows.append(row_of_cut(row) | {"duration": usable.duration} if kind == "cuts" else row)
     return True
 
 

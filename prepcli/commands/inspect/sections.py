@@ -27,34 +27,34 @@ class Section(NamedTuple):
     rows: list[tuple[str, str]]
 
 
-def sections_of(found: "Inspection") -> list[Section]:
+def sections_of(report: "Inspection") -> list[Section]:
     """The sections of the report on an inspection, most interesting first; sections without rows are left out."""
     candidates = [
-        Section("Contents", _contents(found)),
-        Section("Speakers by hours", [(one.name, _size(one)) for one in found.top_speakers]),
-        Section("Audio", [row for facts in found.audio for row in _audio(facts)]),
-        Section("Tars", [row for facts in found.tars for row in _tars(facts)]),
-        Section("Codes", [row for facts in found.codes for row in _codes(facts)]),
-        Section("Data sets", [(part.files, _part(part.records, part.hours, part.weight)) for part in found.parts]),
-        Section("Made by", [row for run in found.runs for row in _run(run)]),
-        Section("Note", [("", note) for note in notes_of(found)]),
+        Section("Contents", _contents(report)),
+        Section("Speakers by hours", [(speaker.name, _size(speaker)) for speaker in report.top_speakers]),
+        Section("Audio", [row for facts in report.audio for row in _audio(facts)]),
+        Section("Tars", [row for facts in report.tars for row in _tars(facts)]),
+        Section("Codes", [row for facts in report.codes for row in _codes(facts)]),
+        Section("Data sets", [(part.files, _part(part.records, part.hours, part.weight)) for part in report.parts]),
+        Section("Made by", [row for run in report.runs for row in _run(run)]),
+        Section("Note", [("", note) for note in notes_of(report)]),
     ]
     return [section for section in candidates if section.rows]
 
 
-def notes_of(found: "Inspection") -> list[str]:
+def notes_of(report: "Inspection") -> list[str]:
     """Notes for the user: unusual or missing facts, and advice."""
-    notes = list(found.notes)
-    if found.unusable and found.kind != "rejects":
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(found.unusable.items()))
-        total = sum(found.unusable.values())
-        notes.append(f"{total:,} lines cannot be used ({reasons}); the first is {found.first_unusable}")
-    if found.records and 0 < found.without_text < found.records:
-        notes.append(f"{found.without_text:,} of {found.records:,} records have no text")
-    partial = [f"{_short(name)} {count:,}" for name, count in found.fields.items() if count < found.records]
-    if partial and found.kind != "rejects":
-        notes.append(f"not in all {found.records:,} records: {', '.join(partial[:20])}")
-    for facts in found.audio:
+    notes = list(report.notes)
+    if report.unusable and report.kind != "rejects":
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(report.unusable.items()))
+        total = sum(report.unusable.values())
+        notes.append(f"{total:,} lines cannot be used ({reasons}); the first is {report.first_unusable}")
+    if report.records and 0 < report.without_text < report.records:
+        notes.append(f"{report.without_text:,} of {report.records:,} records have no text")
+    partial = [f"{_short(name)} {count:,}" for name, count in report.fields.items() if count < report.records]
+    if partial and report.kind != "rejects":
+        notes.append(f"not in all {report.records:,} records: {', '.join(partial[:20])}")
+    for facts in report.audio:
         where = f"{facts.where or 'the tars'}: "
         faults = [("missing", facts.missing), ("unreadable", facts.unreadable)]
         bad = [f"{count:,} of {facts.looked_at:,} are {name}" for name, count in faults if count]
@@ -65,36 +65,38 @@ def notes_of(found: "Inspection") -> list[str]:
             else ""
         )
         notes += [f"{where}{', '.join(bad)}; {'; '.join(facts.examples)}{hint}"] if bad else []
-    damaged = [one for tars in found.tars for one in tars.damaged] + [one for of in found.codes for one in of.damaged]
-    return notes + [f"damaged: {one}" for one in damaged]
+    damaged = [problem for tars in report.tars for problem in tars.damaged] + [
+        problem for codes in report.codes for problem in codes.damaged
+    ]
+    return notes + [f"damaged: {problem}" for problem in damaged]
 
 
-def _contents(found: "Inspection") -> list[tuple[str, str]]:
+def _contents(report: "Inspection") -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
-    if found.kind == "rejects":
-        rows.append(("rejects", f"{found.lines:,}, {found.records:,} of them readable as records"))
-        rows.append(("reasons", counted(found.reject_reasons)))
-    elif found.lines:
-        skipped = f", {found.skipped:,} more skipped (_skipme)" if found.skipped else ""
-        rows.append(("records", f"{found.records:,}{skipped}" + (f" in {found.files:,} files" * (found.files > 1))))
-        if found.hours:
-            mean = f", {found.hours * 3600 / found.records:,.2f} s per record on average"
-            rows.append(("audio", length(found.hours) + mean))
-    if found.segments:
-        rows.append(("segments", f"{found.segments:,} records begin later than their file (offset above 0)"))
-    if found.speakers:
-        rows.append(("speakers", f"{found.speakers:,}"))
-    if found.languages:
-        named = [f"{one.name} ({_size(one)})" for one in found.languages[:_MAX_SHOWN]]
-        rows.append(("languages", ", ".join([*named, *and_more(found.num_languages, len(named))])))
-    if found.extensions:
-        rows.append(("extensions", counted(found.extensions)))
-    if found.cut_sampling_rates:
-        rates = {f"{rate} Hz": count for rate, count in found.cut_sampling_rates.items()}
+    if report.kind == "rejects":
+        rows.append(("rejects", f"{report.lines:,}, {report.records:,} of them readable as records"))
+        rows.append(("reasons", counted(report.reject_reasons)))
+    elif report.lines:
+        skipped = f", {report.skipped:,} more skipped (_skipme)" if report.skipped else ""
+        rows.append(("records", f"{report.records:,}{skipped}" + (f" in {report.files:,} files" * (report.files > 1))))
+        if report.hours:
+            mean = f", {report.hours * 3600 / report.records:,.2f} s per record on average"
+            rows.append(("audio", length(report.hours) + mean))
+    if report.segments:
+        rows.append(("segments", f"{report.segments:,} records begin later than their file (offset above 0)"))
+    if report.speakers:
+        rows.append(("speakers", f"{report.speakers:,}"))
+    if report.languages:
+        named = [f"{language.name} ({_size(language)})" for language in report.languages[:_MAX_SHOWN]]
+        rows.append(("languages", ", ".join([*named, *and_more(report.num_languages, len(named))])))
+    if report.extensions:
+        rows.append(("extensions", counted(report.extensions)))
+    if report.cut_sampling_rates:
+        rates = {f"{rate} Hz": count for rate, count in report.cut_sampling_rates.items()}
         rows.append(("rates of the cuts", counted(rates)))
-    if found.fields:
-        rows.append(("fields", ", ".join(map(_short, found.fields))))
-    config = found.metadata.get("dataset_config") or {}
+    if report.fields:
+        rows.append(("fields", ", ".join(map(_short, report.fields))))
+    config = report.metadata.get("dataset_config") or {}
     if config:
         given = [_setting(name, value) for name, value in config.items() if value not in (None, False)]
         rows.append(("metadata.yaml", ", ".join(given)))
@@ -105,16 +107,16 @@ def _setting(name: str, value: Any) -> str:
     return f"{name}: {len(value)} values" if isinstance(value, list) else f"{name}: {value}"
 
 
-def quantiles_of(found: "Inspection") -> list[list[str]]:
+def quantiles_of(report: "Inspection") -> list[list[str]]:
     """A table of quantiles, heading first; empty if nothing was measured."""
     named = [
-        ("duration (s)", found.duration),
-        ("characters per second", found.chars_per_second),
-        ("context similarity", found.context_similarity),
-        ("bandwidth (Hz)", found.bandwidth),
-        ("speech to noise (dB)", found.snr),
-        ("loudness (LUFS)", found.loudness),
-        ("share of speech", found.speech_share),
+        ("duration (s)", report.duration),
+        ("characters per second", report.chars_per_second),
+        ("context similarity", report.context_similarity),
+        ("bandwidth (Hz)", report.bandwidth),
+        ("speech to noise (dB)", report.snr),
+        ("loudness (LUFS)", report.loudness),
+        ("share of speech", report.speech_share),
     ]
     rows = [[name, *(f"{value:,.2f}" for value in values.values())] for name, values in named if values]
     heading = ["", "min", "1%", "5%", "25%", "median", "75%", "95%", "99%", "max"]
@@ -188,8 +190,8 @@ def _part(records: int, hours: float, weight: float | None) -> str:
     return f"{records:,} records, {length(hours)}" + (f", weight {weight:g}" if weight is not None else "")
 
 
-def _size(one: "NamedShare") -> str:
-    return f"{length(one.hours)}, {one.records:,} records"
+def _size(share: "NamedShare") -> str:
+    return f"{length(share.hours)}, {share.records:,} records"
 
 
 def length(hours: float) -> str:

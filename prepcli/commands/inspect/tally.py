@@ -85,20 +85,20 @@ class Tally:
 
     def add_lines(self, data: bytes) -> None:
         """Count a block of complete lines."""
-        found = read_rows(data, self.kind)
-        if found.problems and self.first_problem is None:
-            line, rejected = found.problems[0]
+        block = read_rows(data, self.kind)
+        if block.problems and self.first_problem is None:
+            line, rejected = block.problems[0]
             self.first_problem = (self.lines + line, rejected.detail)
-        self.unusable.update(rejected.reason.value for _, rejected in found.problems)
-        self.reject_reasons.update(found.reject_reasons)
-        self._add_rows(found)
-        self.lines += found.num_lines
-        self.skipped += found.num_skipped
+        self.unusable.update(rejected.reason.value for _, rejected in block.problems)
+        self.reject_reasons.update(block.reject_reasons)
+        self._add_rows(block)
+        self.lines += block.num_lines
+        self.skipped += block.num_skipped
 
-    def _add_rows(self, found: BlockRows) -> None:
-        rows = found.rows
+    def _add_rows(self, block: BlockRows) -> None:
+        rows = block.rows
         self.records += len(rows)
-        shown = found.rejects if self.kind == "rejects" else rows
+        shown = block.rejects if self.kind == "rejects" else rows
         self.first_records += shown[: max(NUM_FIRST - len(self.first_records), 0)]
         fields = Counter(chain.from_iterable(rows))
         self.fields.update(fields)
@@ -113,11 +113,11 @@ class Tally:
         measured = {
             "duration": (np.arange(len(rows)), seconds),
             "chars_per_second": self._speeds(rows, seconds),
-            **{name: _numbers(rows if one in fields else [], one) for name, one in _FIELDS.items()},
+            **{name: _numbers(rows if field in fields else [], field) for name, field in _FIELDS.items()},
         }
         for name, (_, values) in measured.items():
             self.columns[name].append(values.astype(np.float32))
-        self.examples.add(rows, found.lines, measured, self.lines)
+        self.examples.add(rows, block.lines, measured, self.lines)
 
     def _speeds(self, rows: list[Row], seconds: npt.NDArray[np.float64]) -> Values:
         chars = np.array(list(map(len, texts(rows, "text"))), np.float64)
@@ -162,7 +162,7 @@ def tally_files(paths: Sequence[str], kind: LineKind, wanted: int, num_workers: 
     sizes = [size_of(check_file(path)) for path in paths]
     ranges = [ranges_of(path, size) for path, size in zip(paths, sizes, strict=True)]
     num_workers = workers_for(zip(paths, sizes, strict=True), num_workers)
-    tasks = [one for of_file in ranges for one in of_file]
+    tasks = [task for of_file in ranges for task in of_file]
     results = map_in_order(partial(_tally_range, kind=kind, wanted=wanted), tasks, num_workers)
     for of_file in ranges:
         tally = Tally(kind, wanted)
@@ -184,9 +184,9 @@ def _tally_range(part: Range, kind: LineKind, wanted: int) -> Tally:
 
 def _numbers(rows: list[Row], name: str) -> Values:
     """The numbers in a field, and the positions of their rows; other values, and huge numbers, are left out."""
-    found = [(at, row[name]) for at, row in enumerate(rows) if name in row]
-    found = [(at, value) for at, value in found if type(value) in (int, float) and abs(value) <= MAX_SECONDS]
-    return np.array([at for at, _ in found], np.int64), np.array([value for _, value in found], np.float32)
+    values = [(at, row[name]) for at, row in enumerate(rows) if name in row]
+    values = [(at, value) for at, value in values if type(value) in (int, float) and abs(value) <= MAX_SECONDS]
+    return np.array([at for at, _ in values], np.int64), np.array([value for _, value in values], np.float32)
 
 
 def _count(groups: dict[tuple[str, str], Share], names: Iterable[tuple[str, str]], durations: Iterable[float]) -> None:

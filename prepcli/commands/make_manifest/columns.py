@@ -301,10 +301,10 @@ def _role(names: Sequence[str], known: Sequence[str], wanted: str | None, flag: 
         if wanted not in names:
             raise UsageError(f"{path} has no column {wanted} ({option(flag)}); its columns are {', '.join(names)}")
         return wanted
-    found = [name for name in known if name in names]
-    if len(found) > 1 and found[0] != known[0]:
-        raise UsageError(f"{path} has the columns {' and '.join(found)}; say with {option(flag)} which one is meant")
-    return found[0] if found else None
+    columns = [name for name in known if name in names]
+    if len(columns) > 1 and columns[0] != known[0]:
+        raise UsageError(f"{path} has the columns {' and '.join(columns)}; say with {option(flag)} which one is meant")
+    return columns[0] if columns else None
 
 
 def _entry(

@@ -147,14 +147,14 @@ def _repeated_ids(catalog: Catalog, repeated: frozenset[int], name: str) -> dict
     """Why an entry is a reject whose explicit id an earlier usable entry has, by the number of the entry."""
     if not repeated:
         return {}
-    places, found = FirstPlaces(repeated), {}
+    places, reasons = FirstPlaces(repeated), {}
     for number, entry in chain.from_iterable(map(catalog.read, catalog.slices.units)):
         try:
             if entry.key:
                 places.check(entry.key, f"{name}:{entry.line}")
         except RecordRejected as rejected:
-            found[number] = rejected.detail
-    return found
+            reasons[number] = rejected.detail
+    return reasons
 
 
 def _lines_of(entries: list[SourceEntry], encoder: msgspec.json.Encoder) -> bytes:
@@ -178,7 +178,7 @@ def _repeated(hashes: "array[int]") -> "NDArray[np.bool_]":
     keys = np.array(hashes, np.int64)
     order = np.argsort(keys, kind="stable")
     equal = keys[order[1:]] == keys[order[:-1]]
-    found = np.zeros(len(keys), np.bool_)
-    found[order[1:][equal]] = True
-    found[order[:-1][equal]] = True
-    return found
+    mask = np.zeros(len(keys), np.bool_)
+    mask[order[1:][equal]] = True
+    mask[order[:-1][equal]] = True
+    return mask

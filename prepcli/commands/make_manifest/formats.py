@@ -279,7 +279,7 @@ def holds_set(names: Iterable[str]) -> bool:
     """Whether a folder with these names in it is a data set with audio."""
     names, suffixes = list(names), (*_SET_SUFFIXES, *_SET_LISTS)
     return is_arrow(names) or any(
-        one.lower().endswith(suffixes) or _CUTS.match(one) or BUCKET.fullmatch(one) for one in names
+        name.lower().endswith(suffixes) or _CUTS.match(name) or BUCKET.fullmatch(name) for name in names
     )
 
 

@@ -146,10 +146,10 @@ def in_archive(value: str) -> str | None:
     Raises:
         RecordRejected: the value names a range of samples, such as `FILE.ark:BYTE[0:100]`.
     """
-    found = _IN_ARCHIVE.fullmatch(value)
-    if found is not None and found[3]:
+    match = _IN_ARCHIVE.fullmatch(value)
+    if match is not None and match[3]:
         unreadable(value, "is a range of an entry of Kaldi's archive; write it to segments instead")
-    return None if found is None else name_in(found[1], found[2])
+    return None if match is None else name_in(match[1], match[2])
 
 
 def _refuse_commands(scp: str) -> None:

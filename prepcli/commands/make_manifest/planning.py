@@ -152,12 +152,12 @@ def _missing_sample(source: EntrySource, catalog: Catalog, suffix: str | None) -
     have the audio, nothing is checked.
     """
     if source.kind == "folder":  # the walk found them; a broken link is rejected later
-        audio = (os.path.join(source.base, one.path) for one in catalog.sample())
+        audio = (os.path.join(source.base, entry.path) for entry in catalog.sample())
         return missing_transcripts(list(audio), suffix) if suffix is not None else None
     paths: list[str] = []
-    for one in catalog.sample():
+    for entry in catalog.sample():
         with contextlib.suppress(RecordRejected):  # the entry is rejected later, with this reason
-            paths += filter(None, [None if one.reason else source.audio_of(one)])
+            paths += filter(None, [None if entry.reason else source.audio_of(entry)])
     if any(is_command(path) or ".ark:" in path for path in paths):
         return None
     return explain_missing(

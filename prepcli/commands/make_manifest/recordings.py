@@ -100,10 +100,10 @@ class Recordings:
         return os.path.join(self._source.base, self._value(entry))
 
     def _value(self, entry: SourceEntry) -> str:
-        found = self._source.audio_of(entry)
-        if found is None:
+        path = self._source.audio_of(entry)
+        if path is None:
             raise RecordRejected(RejectReason.MISSING_FIELD, f"there is no recording {entry.path} in wav.scp")
-        return found
+        return path
 
     def name(self, entry: SourceEntry) -> str:
         """The name of the audio in the manifest, even if the audio cannot be used."""
@@ -253,10 +253,10 @@ class EntryRecords:
         path = self._recordings.path(entry)
         path = path.removeprefix(self._source.base.rstrip("/") + "/")
         assert self._pattern is not None
-        found = self._pattern.search(path)
-        if found is None:
+        match = self._pattern.search(path)
+        if match is None:
             raise RecordRejected(RejectReason.BAD_SPEAKER, f"--speaker-pattern finds no speaker in {path}")
-        return "_".join(group for group in found.groups() if group) or found.group()
+        return "_".join(group for group in match.groups() if group) or match.group()
 
     def original(self, item: tuple[int, SourceEntry]) -> tuple[bytes, Origin]:
         """The line of a rejected entry for the rejects: a JSON object with its known fields; and its `Origin`."""

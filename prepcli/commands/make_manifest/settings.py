@@ -79,10 +79,10 @@ def constants_of(lang: str | None, fields: Sequence[str]) -> dict[str, str]:
         UsageError: `--set` is not FIELD=VALUE, names a field that is measured, or gives a field two values.
     """
     constants = {} if lang is None else {"lang": lang}
-    for one in fields:
-        name, equals, value = one.partition("=")
+    for text in fields:
+        name, equals, value = text.partition("=")
         if not equals or not name:
-            raise UsageError(f"{option('--set')} takes FIELD=VALUE, not {one!r}")
+            raise UsageError(f"{option('--set')} takes FIELD=VALUE, not {text!r}")
         if name in _MEASURED:
             raise UsageError(f"{option('--set')} cannot give {name}: it comes from the audio")
         if name in constants and constants[name] != value:

@@ -77,7 +77,7 @@ class Table:
             RecordRejected: the line is not UTF-8, or several lines have the key, and it is not an explicit id.
         """
         wanted = text_hash(key)
-        found = []
+        values = []
         for at in range(bisect_left(self.hashes, wanted), len(self.hashes)):
             if self.hashes[at] != wanted:
                 break
@@ -86,17 +86,17 @@ class Table:
             if own == key:
                 if self.check is not None:
                     self.check(line)
-                found.append(value)
+                values.append(value)
                 if self.has_ids:
                     break
-        if len(found) > 1:
-            raise RecordRejected(RejectReason.BAD_FIELD, f"{self.path} has {len(found)} lines for {key}")
-        if found and not found[0].isascii():
+        if len(values) > 1:
+            raise RecordRejected(RejectReason.BAD_FIELD, f"{self.path} has {len(values)} lines for {key}")
+        if values and not values[0].isascii():
             try:
-                found[0].encode()
+                values[0].encode()
             except UnicodeEncodeError:
                 raise RecordRejected(RejectReason.NOT_UTF8, f"the line for {key} in {self.path} is not UTF-8") from None
-        return found[0] if found else None
+        return values[0] if values else None
 
     def _line(self, place: int) -> str:
         size = 512

@@ -121,8 +121,8 @@ def manifest_to_shar(
     def settings(made: "SharPlan") -> dict[str, Any]:
         """Sets of 0.3, which had no such option, have target_audio."""
         field = made.contents.field
-        found = {name: value for name, value in source.settings.items() if name != "--audio-field"}
-        return found | ({"--audio-field": field} if field == RECORDING else {})
+        values = {name: value for name, value in source.settings.items() if name != "--audio-field"}
+        return values | ({"--audio-field": field} if field == RECORDING else {})
 
     def check(_: object, workspace: "Workspace") -> None:
         check_cuts(workspace, cuts)

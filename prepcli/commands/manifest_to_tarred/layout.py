@@ -55,11 +55,11 @@ class TarredLayout:
     def to_values(self) -> dict[str, Any]:
         """The layout as named values and arrays, for a stored plan."""
         values: dict[str, Any] = {"ambiguous": self.ambiguous, "repeated": self.repeated}
-        for number, one in enumerate(self.sets):
-            values |= {f"{name}-{number}": getattr(one, name) for name in _ARRAYS}
+        for number, bucket in enumerate(self.sets):
+            values |= {f"{name}-{number}": getattr(bucket, name) for name in _ARRAYS}
         for number, (_, records) in enumerate(self.left_out):
             values[f"left_out-{number}"] = records
-        values["sets"] = [[one.folder, one.min_duration, one.max_duration] for one in self.sets]
+        values["sets"] = [[bucket.folder, bucket.min_duration, bucket.max_duration] for bucket in self.sets]
         values["reasons"] = [reason.value for reason, _ in self.left_out]
         return values | {"num_same_segment": self.num_same_segment, "num_repeated": self.num_repeated}
 

@@ -37,8 +37,8 @@ def source_of_member(name: str, sliced: bool) -> str:
 
 def offset_of_member(name: str) -> str:
     """The offset in the name of a slice, as text; "" if there is none."""
-    found = SLICE_SUFFIX.search(source_stem(loader_stem(name)))
-    return found[1] if found else ""
+    match = SLICE_SUFFIX.search(source_stem(loader_stem(name)))
+    return match[1] if match else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +76,12 @@ class PresentRecords:
         Raises:
             UsageError: some records are in the set; the message has their number and names the first of them.
         """
-        chosen = np.concatenate([one.records for one in layout.sets])
+        chosen = np.concatenate([bucket.records for bucket in layout.sets])
         first, count = len(records), 0
         for chunk in chunks(len(chosen)):
-            found = chosen[chunk][self._hold(records.index, chosen[chunk])]
-            count += len(found)
-            first = min(first, *found.tolist()) if len(found) else first
+            present = chosen[chunk][self._hold(records.index, chosen[chunk])]
+            count += len(present)
+            first = min(first, *present.tolist()) if len(present) else first
         if not count:
             return
         origin = records.origin(first)
@@ -100,7 +100,7 @@ class PresentRecords:
         sources = _first_nonzero(index.keys["root"][numbers], index.keys["stem"][numbers])
         offset: NDArray[np.float64] | Hashes = index.offset[numbers]
         if self.sliced:
-            offset = np.frombuffer(b"".join(key_bytes(decimal(one)) for one in offset.tolist()), "<u8")
+            offset = np.frombuffer(b"".join(key_bytes(decimal(value)) for value in offset.tolist()), "<u8")
         return in_sorted(
             self.records, _identities(sources, index.keys[TEXT_KEY][numbers], offset, index.duration[numbers])
         )
@@ -115,8 +115,8 @@ def _identities(sources: Hashes, texts: Hashes, offset: Floats | Hashes, duratio
 
     `offset`: seconds, or 64-bit hashes of offsets.
     """
-    found: Hashes = np.empty(len(sources), np.uint64)
+    hashes: Hashes = np.empty(len(sources), np.uint64)
     for chunk in chunks(len(sources)):
         files = mix64(sources[chunk]) ^ texts[chunk]
-        found[chunk] = hash_segments(files, offset[chunk].view(np.float64), duration[chunk])
-    return found
+        hashes[chunk] = hash_segments(files, offset[chunk].view(np.float64), duration[chunk])
+    return hashes

@@ -40,7 +40,7 @@ def write_sections(
         bins: the keys of the config for bucketing.
     """
     name = manifest_name(base.version + 1 if base else 0)
-    whole = [writer.workspace.out / f"{one.folder}{name}" for one in layout.sets]
+    whole = [writer.workspace.out / f"{bucket.folder}{name}" for bucket in layout.sets]
     others = _classic_sections(details, whole, uneven_text(shard_counts(layout, base, markers)))
     keys = {name: _value(_paths(details, name)) for name in (TARS, MANIFESTS)}
     keys |= {name: value for name, value in bins.items() if name != "use_lhotse"}
@@ -63,7 +63,7 @@ def _classic_sections(
     """
     tars = _paths(details, TARS)
     section = {"use_lhotse": False, "is_tarred": True, "shuffle": True, TARS: _value(tars)}
-    found = [
+    sections = [
         (
             "With NeMo's classic loader, paste this section instead, and add sample_rate and batch_size"
             f"{uneven and f'. On several GPUs, mind that {uneven}'}:",
@@ -73,13 +73,13 @@ def _classic_sections(
     manifests = _paths(details, MANIFESTS)
     if manifests != [absolute(path) for path in whole]:
         distributed = {"shard_manifests": True, "defer_setup": True}
-        found.append(
+        sections.append(
             (
                 "Or this one, if trainer.strategy is ddp: each GPU reads the manifests of its shards alone.",
                 section | {MANIFESTS: _value(manifests)} | distributed,
             )
         )
-    return found
+    return sections
 
 
 def shard_counts(
@@ -93,10 +93,10 @@ def shard_counts(
             (from its metadata) or, if this is not known, as many as the first new shard.
         markers: the markers of all units, in order.
     """
-    planned = [count for one in layout.sets for count in np.diff(one.bounds).tolist()]
+    planned = [count for bucket in layout.sets for count in np.diff(bucket.bounds).tolist()]
     counts = iter(planned if markers is None else [marker.records_out for marker in markers])
     before = [base.num_samples_per_shard or planned[0]] * base.num_shards if base and planned else []
-    return [[*before, *islice(counts, one.num_shards)] for one in layout.sets]
+    return [[*before, *islice(counts, bucket.num_shards)] for bucket in layout.sets]
 
 
 def uneven_after_rejects(layout: TarredLayout, base: ExistingSet | None, markers: Sequence[Marker]) -> dict[str, str]:
@@ -114,12 +114,12 @@ def uneven_text(counts: Sequence[Sequence[int]]) -> str:
         counts: for each set, the numbers of records of its shards.
     """
     number = len(counts[0]) if counts else 0
-    others = [str(one) for one in WORKERS if number % one]
-    found = [uneven_shards(counts)]
+    others = [str(workers) for workers in WORKERS if number % workers]
+    notes = [uneven_shards(counts)]
     if others and number > 1:
         listed = " or ".join(filter(None, [", ".join(others[:-1]), others[-1]]))
-        found.append(f"{number:,} shards cannot be divided evenly among {listed} GPUs")
-    return "; ".join(filter(None, found))
+        notes.append(f"{number:,} shards cannot be divided evenly among {listed} GPUs")
+    return "; ".join(filter(None, notes))
 
 
 def uneven_shards(counts: Sequence[Sequence[int]]) -> str:

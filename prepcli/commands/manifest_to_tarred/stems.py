@@ -21,11 +21,11 @@ from prepcli.planning.split import Indices, positions_between, selected
 
 def free_stem(stem: str, taken: Hashes) -> str:
     """The stem, with a suffix if it is in `taken`: the sorted hashes of the stems in the set that gets the records."""
-    found, attempt = stem, 0
-    while in_sorted(taken, np.frombuffer(key_bytes(found), "<u8"))[0]:
+    candidate, attempt = stem, 0
+    while in_sorted(taken, np.frombuffer(key_bytes(candidate), "<u8"))[0]:
         attempt += 1
-        found = tagged(stem, attempt, stem)
-    return found
+        candidate = tagged(stem, attempt, stem)
+    return candidate
 
 
 def with_names(

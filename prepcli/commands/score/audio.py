@@ -33,15 +33,17 @@ def audio_measures(segment: Segment, groups: Sequence[str]) -> dict[str, Value]:
     """
     samples, rate = decode(segment), segment.info.sampling_rate
     mono = Mean(samples)
-    found: dict[str, Value] = {}
+    measures: dict[str, Value] = {}
     if "basic" in groups:
-        found |= _basic(samples, mono, rate, segment.info.subtype)
+        measures |= _basic(samples, mono, rate, segment.info.subtype)
     if "bandwidth_sdp" in groups:
-        found["bandwidth_sdp"] = bandwidth_sdp(mono, rate)
+        measures["bandwidth_sdp"] = bandwidth_sdp(mono, rate)
     if "speech" in groups:
         # `resample` takes slices of `mono`, one after another, as it does with an array.
-        found |= _speech(mono if rate == SAMPLING_RATE else resample(cast("NDArray[Any]", mono), rate, SAMPLING_RATE))
-    return found
+        measures |= _speech(
+            mono if rate == SAMPLING_RATE else resample(cast("NDArray[Any]", mono), rate, SAMPLING_RATE)
+        )
+    return measures
 
 
 def _basic(samples: NDArray[Any], mono: Mono, rate: int, subtype: str) -> dict[str, Value]:
@@ -64,15 +66,15 @@ def _basic(samples: NDArray[Any], mono: Mono, rate: int, subtype: str) -> dict[s
 
 def _speech(mono: Mono) -> dict[str, Value]:
     """Measure how much speech there is, and where; `mono` has samples at 16 kHz."""
-    found = speech_segments(speech_probabilities(mono), len(mono))
-    share = sum(end - start for start, end in found) / len(mono)
-    pauses = (later - end for (_, end), (later, _) in pairwise(found))
+    speech = speech_segments(speech_probabilities(mono), len(mono))
+    share = sum(end - start for start, end in speech) / len(mono)
+    pauses = (later - end for (_, end), (later, _) in pairwise(speech))
     return {
         "speech_share": _rounded(share),
-        "speech_start": _rounded(found[0][0] / SAMPLING_RATE) if found else None,
-        "speech_end": _rounded(found[-1][1] / SAMPLING_RATE) if found else None,
-        "speech_segments": len(found),
-        "longest_pause": _rounded(max(pauses, default=0) / SAMPLING_RATE) if found else None,
+        "speech_start": _rounded(speech[0][0] / SAMPLING_RATE) if speech else None,
+        "speech_end": _rounded(speech[-1][1] / SAMPLING_RATE) if speech else None,
+        "speech_segments": len(speech),
+        "longest_pause": _rounded(max(pauses, default=0) / SAMPLING_RATE) if speech else None,
     }
 
 

@@ -85,7 +85,7 @@ def split(
     Examples:
         >>> import prepcli
         >>> report = prepcli.split("manifest.json", "parts", part={"train": 0.8, "test": 0.2})
-        >>> [(one["part"], one["records"], one["groups"]) for one in report.details["parts"]]
+        >>> [(part["part"], part["records"], part["groups"]) for part in report.details["parts"]]
         [('train', 36, 6), ('test', 12, 2)]
     """
     import glob
@@ -123,7 +123,7 @@ def split(
         return Treatment(verdict) if verdict < len(names) else left_out(LEFT_OUT[verdict - len(names)])
 
     def details(contents: "SelectionContents") -> dict[str, Any]:
-        paths = {one.name: output.path / name for one, name in zip(wanted.parts, names, strict=True)}
+        paths = {part.name: output.path / name for part, name in zip(wanted.parts, names, strict=True)}
         return {**paths, "parts": contents.facts["parts"]}
 
     settings = settings_over(manifests, audio_base_dir, current_call().options)

@@ -48,14 +48,14 @@ def draw(groups: Groups, parts: Sequence[Asked], seed: int) -> NDArray[np.int64]
         UsageError: the drawn groups miss the requested size of a part by far, a part is empty, or the parts ask for
             more than there is.
     """
-    sizes = [_sizes(groups, one) for one in parts]
-    targets = [_target(groups, one) for one in parts]
+    sizes = [_sizes(groups, part) for part in parts]
+    targets = [_target(groups, part) for part in parts]
     _check_total(groups, parts)
     part_of: NDArray[np.int64] = groups.kept.copy()
     with np.errstate(over="ignore"):
         order = np.argsort(mix64(groups.keys + np.uint64(seed % 2**64) * GOLDEN), kind="stable")
     mean = float(groups.seconds.sum()) / float(groups.records.sum())
-    in_hours = [target * (mean if one.unit == "records" else 1) for target, one in zip(targets, parts, strict=True)]
+    in_hours = [target * (mean if part.unit == "records" else 1) for target, part in zip(targets, parts, strict=True)]
     last = _takes_rest(parts, in_hours)
     drawn = sorted((number for number in range(len(parts)) if number != last), key=lambda number: in_hours[number])
     strata = range(int(groups.stratum.max(initial=0)) + 1)
@@ -93,13 +93,13 @@ def _fill(size: NDArray[np.float64], free: NDArray[np.int64], target: float, may
         taken.append(left[:count])
         gap -= float(size[left[:count]].sum())
         left = left[count:]
-    found = np.concatenate([np.empty(0, np.int64), *taken])
-    beyond = np.setdiff1d(free, found, assume_unique=True)
+    drawn = np.concatenate([np.empty(0, np.int64), *taken])
+    beyond = np.setdiff1d(free, drawn, assume_unique=True)
     if may_exceed and gap > 0 and len(beyond):  # take one more group if the part is then nearer to its target
         best = beyond[np.argmin(size[beyond])]
         if size[best] - gap < gap:
-            found = np.append(found, best)
-    return found
+            drawn = np.append(drawn, best)
+    return drawn
 
 
 def _sizes(groups: Groups, part: Asked) -> NDArray[np.float64]:
@@ -112,9 +112,9 @@ def _target(groups: Groups, part: Asked) -> float:
 
 def _takes_rest(parts: Sequence[Asked], seconds: Sequence[float]) -> int | None:
     """The number of the part that takes all records that the other parts leave; None if no part does."""
-    rest = next((number for number, one in enumerate(parts) if one.unit == "rest"), None)
-    shares = sum(one.amount for one in parts if one.unit == "share")
-    if rest is None and abs(shares - 1) < 1e-9 and all(one.unit == "share" for one in parts):
+    rest = next((number for number, part in enumerate(parts) if part.unit == "rest"), None)
+    shares = sum(part.amount for part in parts if part.unit == "share")
+    if rest is None and abs(shares - 1) < 1e-9 and all(part.unit == "share" for part in parts):
         return max(range(len(parts)), key=lambda number: seconds[number])
     return rest
 
@@ -122,17 +122,17 @@ def _takes_rest(parts: Sequence[Asked], seconds: Sequence[float]) -> int | None:
 def _check_total(groups: Groups, parts: Sequence[Asked]) -> None:
     """Raise `UsageError` if the parts ask for more audio or more records than there are."""
     whole, records = float(groups.seconds.sum()), int(groups.records.sum())
-    asked = sum(_target(groups, one) for one in parts if one.unit in ("share", "seconds"))
+    asked = sum(_target(groups, part) for part in parts if part.unit in ("share", "seconds"))
     if asked > whole * (1 + 1e-9):
         raise UsageError(f"the parts ask for {_hours(asked)}, and there are {_hours(whole)}; ask for less")
-    counted = sum(one.amount for one in parts if one.unit == "records")
+    counted = sum(part.amount for part in parts if part.unit == "records")
     if counted > records:
         raise UsageError(f"the parts ask for {counted:,.0f} records, and there are {records:,}; ask for less")
 
 
-def _check(groups: Groups, number: int, part: Asked, found: float, target: float, size: NDArray[np.float64]) -> None:
-    """Raise `UsageError` if a part is empty, or if its size `found` is too far from its target (`_MAX_OFF`)."""
-    if abs(found - target) <= _MAX_OFF * target and found:
+def _check(groups: Groups, number: int, part: Asked, total: float, target: float, size: NDArray[np.float64]) -> None:
+    """Raise `UsageError` if a part is empty, or if its size `total` is too far from its target (`_MAX_OFF`)."""
+    if abs(total - target) <= _MAX_OFF * target and total:
         return
 
     def text(amount: float) -> str:
@@ -149,12 +149,12 @@ def _check(groups: Groups, number: int, part: Asked, found: float, target: float
     if is_kept.any():
         here = groups.kept == number
         why = (
-            f"it gets {text(found)}: {option('--keep-parts')} keeps {text(float(size[here].sum()))} in it, and "
+            f"it gets {text(total)}: {option('--keep-parts')} keeps {text(float(size[here].sum()))} in it, and "
             f"{text(float(size[is_kept & ~here].sum()))} in other parts"
         )
     else:
         why = (
-            f"whole {groups.name}s give {text(found)}: the smallest of {len(size):,} has {text(float(size.min()))}, "
+            f"whole {groups.name}s give {text(total)}: the smallest of {len(size):,} has {text(float(size.min()))}, "
             f"the largest {text(float(size.max()))}"
         )
     others = [f"leave {option('--keep-parts')} out"] if is_kept.any() else []

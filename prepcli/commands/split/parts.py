@@ -36,40 +36,40 @@ def parts_of(texts: Sequence[str]) -> list[Asked]:
         UsageError: a part is not of the form NAME=AMOUNT, or the parts contradict each other; for instance, their
             shares add up to more than 1.
     """
-    found = [_asked(text) for text in texts]
-    if not found:
+    parts = [_asked(text) for text in texts]
+    if not parts:
         raise UsageError(f"give the parts: {option('--part', 'train=0.9')} {option('--part', 'test=0.1')}")
-    if len(found) > MAX_PARTS:
-        raise UsageError(f"{len(found)} parts are more than {MAX_PARTS}")
-    names = [one.name for one in found]
+    if len(parts) > MAX_PARTS:
+        raise UsageError(f"{len(parts)} parts are more than {MAX_PARTS}")
+    names = [part.name for part in parts]
     if twice := next((name for name in names if [*map(str.lower, names)].count(name.lower()) > 1), None):
         raise UsageError(f"{option('--part')}: {twice} is given twice")
     if "parts" in names:
         raise UsageError(f"{option('--part')}: no part can have the name parts; the report has it")
-    if sum(one.unit == "rest" for one in found) > 1:
+    if sum(part.unit == "rest" for part in parts) > 1:
         raise UsageError(f"{option('--part')}: only one part can take the rest")
-    shares = sum(one.amount for one in found if one.unit == "share")
+    shares = sum(part.amount for part in parts if part.unit == "share")
     if shares > 1 + 1e-9:
         raise UsageError(f"{option('--part')}: the shares add up to {shares:g}, more than 1")
-    return found
+    return parts
 
 
 def _asked(text: str) -> Asked:
-    found = _PART.fullmatch(text.strip())
-    if found is None:
+    match = _PART.fullmatch(text.strip())
+    if match is None:
         raise UsageError(
             f"{option('--part', repr(text))}: give NAME=AMOUNT with a share (0.9), a time (1h, 30m, 90s), a number of "
             "records (500) or rest"
         )
-    name, amount = found["name"], text.strip().partition("=")[2]
-    if found["rest"]:
+    name, amount = match["name"], text.strip().partition("=")[2]
+    if match["rest"]:
         return Asked(name, amount, "rest", 0.0)
-    number, unit = float(found["number"]), found["unit"]
+    number, unit = float(match["number"]), match["unit"]
     if not number:
         raise UsageError(f"{option('--part', repr(text))}: the amount must be above 0")
     if unit:
         return Asked(name, amount, "seconds", number * _SECONDS[unit])
-    if number <= 1 and "." in found["number"]:
+    if number <= 1 and "." in match["number"]:
         return Asked(name, amount, "share", number)
     if number % 1:
         raise UsageError(f"{option('--part', repr(text))}: a share is at most 1, and records are whole numbers")

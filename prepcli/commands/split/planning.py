@@ -65,14 +65,14 @@ class KeyCollector:
         """Add the hashes of the next records; `values`: for each field of `fields`, the values in these records."""
         fields = dict(zip(self.fields, values, strict=True))
         if self._by:
-            self._columns["group"] += [key_bytes(_text(one)) for one in fields[self._by]]
+            self._columns["group"] += [key_bytes(_text(value)) for value in fields[self._by]]
         if self._balance:
             rows = zip(*(fields[name] for name in self._balance), strict=True)
             self._columns["stratum"] += [key_bytes("\0".join(map(_text, row)) + "\0") for row in rows]
-        self._present.update(name for name in self._balance if any(one is not None for one in fields[name]))
+        self._present.update(name for name in self._balance if any(value is not None for value in fields[name]))
         if self._text:
-            texts = (one if isinstance(one, str) else "" for one in fields["text"])
-            self._columns["text"] += [key_bytes(normal_text(one)) for one in texts]
+            texts = (text if isinstance(text, str) else "" for text in fields["text"])
+            self._columns["text"] += [key_bytes(normal_text(text)) for text in texts]
 
     def result(self) -> tuple[set[str], dict[str, Hashes]]:
         """The balanced fields that at least one record has, and the hashes of all records.
@@ -160,9 +160,10 @@ class SplitPlanning:
 
         def on_part(source: int, part: Part) -> None:
             part, files, own = audio.taken_from(source, part)
-            found, columns = part.collected
-            present.update(found)
-            name, segment = (hash_segments(one, part.offset, part.duration) for one in (part.keys["path"], files))
+            names, columns = part.collected
+            present.update(names)
+            paths = part.keys["path"], files
+            name, segment = (hash_segments(hashes, part.offset, part.duration) for hashes in paths)
             rest = replace(part, collected=None, keys={})
             held.add(source, rest, **columns, name=name, segment=segment, audio=own, duration=part.duration)
 
@@ -228,10 +229,10 @@ class SplitPlanning:
         folder = self._wanted.keep_parts
         if folder is None:
             return []
-        found = [str(folder / name) for name in self._names if (folder / name).is_file()]
-        if not found:
+        parts = [str(folder / name) for name in self._names if (folder / name).is_file()]
+        if not parts:
             raise UsageError(f"{option('--keep-parts', folder)} has none of {', '.join(self._names)}")
-        return found
+        return parts
 
     def _kept(self, base_dirs: Sequence[str], by: str, keys: "Keys") -> NDArray[np.int64]:
         """For each record, the number of the part that had it in the earlier split; `NO_PART` if no part had it.
@@ -253,23 +254,23 @@ class SplitPlanning:
             number, folder = self._names.index(Path(path).name), absolute_folder(os.path.dirname(path))
             records = self._records_of(path)
             if by and keys.has_groups:
-                named = {_text(decode_value(one.fields[by])) for one in records if by in one.fields}
+                named = {_text(decode_value(record.fields[by])) for record in records if by in record.fields}
                 hashes = np.sort(np.frombuffer(b"".join(map(key_bytes, named - {""})), "<u8"))
                 has_name = in_sorted(hashes, keys.group)
                 if (other := of_name[has_name & (of_name != NO_PART)]).size:
                     raise self._in_both(by, int(other[0]), number)
                 of_name[has_name] = number
             audio = [
-                Audio(path, one.offset, one.duration, channel_of(one.get("channel")))
-                for one in records
-                for path in _places(one.audio_filepath, folder, base_dirs)
+                Audio(path, record.offset, record.duration, channel_of(record.get("channel")))
+                for record in records
+                for path in _places(record.audio_filepath, folder, base_dirs)
             ]
             of_segment[in_sorted(np.sort(forms(audio).ravel()), keys.audio)] = number
         return np.where(of_name == NO_PART, of_segment, of_name)
 
     def _records_of(self, path: str) -> list[Record]:
         """The records of a manifest of the earlier split."""
-        found = []
+        records = []
         for number, line in enumerate(lines_of(Range(path, 0, None)), 1):
             try:
                 usable = read_line(line, cuts=False)
@@ -277,12 +278,12 @@ class SplitPlanning:
                 where = option("--keep-parts", self._wanted.keep_parts)
                 raise UsageError(f"{where}: {path}:{number} cannot be used: {rejected.detail}; repair it") from None
             if usable is not None and usable.record is not None:
-                found.append(usable.record)
-        return found
+                records.append(usable.record)
+        return records
 
-    def _in_both(self, by: str, one: int, other: int) -> UsageError:
+    def _in_both(self, by: str, first: int, other: int) -> UsageError:
         return UsageError(
-            f"{option('--keep-parts', self._wanted.keep_parts)}: a {by} is in {self._names[one]} and in "
+            f"{option('--keep-parts', self._wanted.keep_parts)}: a {by} is in {self._names[first]} and in "
             f"{self._names[other]}, so both cannot be kept; give the {option('--by')} of that split"
         )
 
@@ -313,7 +314,7 @@ class SplitPlanning:
 
     def _facts(self, verdicts: NDArray[np.uint8], keys: "Keys", group_of: NDArray[np.int64]) -> list[dict[str, Any]]:
         rows = []
-        names = [*((one.name, one.text) for one in self._parts), *((why, "") for why in LEFT_OUT)]
+        names = [*((part.name, part.text) for part in self._parts), *((why, "") for why in LEFT_OUT)]
         for number, (name, asked) in enumerate(names):
             here = verdicts == number
             if number < len(self._parts) or here.any():
@@ -365,8 +366,8 @@ def _grouped(keys: Keys, kept: NDArray[np.int64], name: str) -> tuple[Groups, ND
     )
     _, first, group_of = np.unique(of_record, return_index=True, return_inverse=True)
     order = np.lexsort((first, of_name[first]))
-    found, group_of = of_name[first[order]], np.argsort(order)[group_of]
-    count = len(found)
+    names, group_of = of_name[first[order]], np.argsort(order)[group_of]
+    count = len(names)
     seconds = np.bincount(group_of, keys.duration, count).astype(np.float64)
     strata = np.zeros(count, np.int64)
     if len(keys.stratum):
@@ -379,5 +380,5 @@ def _grouped(keys: Keys, kept: NDArray[np.int64], name: str) -> tuple[Groups, ND
     parts = np.full(count, NO_PART, np.int64)
     has_part = kept != NO_PART
     parts[group_of[has_part]] = kept[has_part]
-    groups = Groups(found, seconds, np.bincount(group_of, minlength=count), strata, parts, name)
+    groups = Groups(names, seconds, np.bincount(group_of, minlength=count), strata, parts, name)
     return groups, group_of

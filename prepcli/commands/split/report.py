@@ -24,10 +24,10 @@ class SplitReport(Report):
 
 def table_of(parts: list[dict[str, Any]]) -> str:
     """A text table with one row per part: the requested amount, and its records, hours and groups."""
-    digits = 2 if sum(one["hours"] for one in parts) >= 1 else 4
+    digits = 2 if sum(part["hours"] for part in parts) >= 1 else 4
     rows = [["part", "asked", "records", "hours", "groups"]]
     rows += [
-        [one["part"], one["asked"], f"{one['records']:,}", f"{one['hours']:,.{digits}f}", f"{one['groups']:,}"]
-        for one in parts
+        [part["part"], part["asked"], f"{part['records']:,}", f"{part['hours']:,.{digits}f}", f"{part['groups']:,}"]
+        for part in parts
     ]
     return as_text(f"  {line}" for line in aligned(rows))

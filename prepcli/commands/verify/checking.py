@@ -1,36 +1,22 @@
 """Checks that a data set is complete, readable and aligned, and that its bytes are as published."""
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 from prepcli.commands.verify.exports import verify_export
-from prepcli.commands.verify.manifests import (
-    manifests_in,
-    named_files,
-    verify_containers,
-    verify_manifest,
-)
-from prepcli.commands.verify.plain_codes import frame_shift_of
+from prepcli.commands.verify.manifests import manifests_in, named_files, verify_containers, verify_manifest
 from prepcli.commands.verify.report import VerifyReport
-from prepcli.commands.verify.runs import (
-    PublishedRun,
-    compare_with_audio,
-    judge_runs,
-    plan_of,
-    refuse_unfinished_runs,
-    runs_of,
-)
+from prepcli.commands.verify.runs import compare_with_audio, judge_runs, runs_of
 from prepcli.commands.verify.shar import verify_codes, verify_shar
-from prepcli.commands.verify.shards import Verification
+from prepcli.commands.verify.shards import CheckedFile, Verification
 from prepcli.commands.verify.tarred import verify_tarred
-from prepcli.commands.verify.texts import is_texts, verify_texts
+from prepcli.commands.verify.texts import is_texts
 from prepcli.engine.ledger import run_folders
 from prepcli.engine.publishing.hashes import OTHER_BYTES, hash_of
-from prepcli.engine.publishing.output_files import PublishedFile
+from prepcli.engine.run.unfinished import refuse_unfinished_run
 from prepcli.engine.state.plan import StoredPlan
-from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.workspace import read_document
 from prepcli.errors import UsageError, option
 from prepcli.formats.folders import advice_on_audio, irregular_files
@@ -38,7 +24,6 @@ from prepcli.formats.indexes import INDEX_SUFFIX, index_names
 from prepcli.formats.sets import sets_in
 from prepcli.formats.stored_set import StoredSet
 from prepcli.formats.tarred import WHOLE_MANIFEST, TarredSet
-from prepcli.interface.printing import printable_command
 from prepcli.jobs.inputs.data import containers_at
 from prepcli.processes.pools import map_in_order
 from prepcli.storage.addresses import on_hub
@@ -58,24 +43,23 @@ def verify_quickly(out: AnyPath, work_dir: Path | None = None) -> VerifyReport:
             f"{option('--quick')} out, or give the {option('--work-dir')} of the run"
         )
     report = VerifyReport(str(out), kind="quick")
-    files = _published(runs, report)
+    of = Verification(out.parent if out.is_file() else out, runs, report)
     for run in runs:
         report.records += run.status.records_out
         report.seconds += run.status.seconds_done
-    found = OutputFiles(out.parent if out.is_file() else out)
-    for name, file in files.items():
-        if not found.has(name):
+    for name, file in of.published.items():
+        if not of.files.has(name):
             report.problems.append(f"{name}: was published, but is missing")
-        elif (size := found.size_of(name)) != file.num_bytes:
+        elif (size := of.files.size_of(name)) != file.num_bytes:
             report.problems.append(f"{name}: has {size:,} bytes, but {file.num_bytes:,} were published")
-        elif file.etag and (etag := found.etag_of(name)) not in ("", file.etag):
+        elif file.etag and (etag := of.files.etag_of(name)) not in ("", file.etag):
             report.problems.append(
                 f"{name}: was written again after it was published (its ETag was {file.etag}, now {etag}); verify "
                 "without --quick compares the bytes"
             )
-    by_etag = sum(1 for name, file in files.items() if file.etag and found.etag_of(name))
-    what = "name, size and ETag" if by_etag == len(files) > 0 else "name and size only"
-    report.notes.append(f"{len(files):,} files were compared by {what}; nothing was read")
+    by_etag = sum(1 for name, file in of.published.items() if file.etag and of.files.etag_of(name))
+    what = "name, size and ETag" if by_etag == len(of.published) > 0 else "name and size only"
+    report.notes.append(f"{len(of.published):,} files were compared by {what}; nothing was read")
     judge_runs(runs, report)
     return report
 
@@ -90,8 +74,8 @@ CHECKS: dict[str, Callable[[Any, Verification], None]] = {
 
 def _sets_to_check(out: AnyPath, published: Collection[str]) -> list[StoredSet]:
     """The sets to check: all tarred sets, and all Shar sets that are not flat; without them, the first other set."""
-    found = [stored for stored in sets_in(out, published) if stored.is_checked(published)]
-    return [stored for stored in found if stored.kind in ("tarred", "shar")] or found[:1]
+    sets = [stored for stored in sets_in(out, published) if stored.is_checked(published)]
+    return [stored for stored in sets if stored.kind in ("tarred", "shar")] or sets[:1]
 
 
 def check_set(
@@ -113,28 +97,29 @@ def check_set(
             return check_set(out.parent, num_workers, audio_base_dir, work_dir)
         if not (runs_of(out) or runs_of(out.parent)) and (containers := containers_at(str(out), of_rows=True)):
             return verify_containers(out, containers, num_workers)
-        return _verify_file(out, audio_base_dir, num_workers)
+        return _verify_file(out, num_workers, audio_base_dir)
     runs = runs_of(out, work_dir)
     if not out.is_dir():
-        refuse_unfinished_runs(runs)
+        for run in runs:
+            refuse_unfinished_run(run.workspace)
         raise UsageError(f"there is no directory {out}; give the OUT of a command that makes data sets, or a manifest")
     report = VerifyReport(str(out))
-    published = _published(runs, report)
-    sets = _sets_to_check(out, published)
-    kinds = {one.kind for one in sets}
-    manifests = manifests_in(out, list(published)) if kinds <= {"tarred", "shar", "codes"} else []
-    if not (sets or published or manifests or any(run.is_finished for run in runs)):
+    of = Verification(out, runs, report, num_workers, audio_base_dir)
+    sets = _sets_to_check(out, of.published)
+    kinds = {stored.kind for stored in sets}
+    manifests = manifests_in(out, list(of.published)) if kinds <= {"tarred", "shar", "codes"} else []
+    if not (sets or of.published or manifests or any(run.is_finished for run in runs)):
         _refuse_state(out)
         if containers := containers_at(str(out)):
             return verify_containers(out, containers, num_workers)
-        refuse_unfinished_runs(runs)
+        for run in runs:
+            refuse_unfinished_run(run.workspace)
         raise UsageError(
             f"{out} holds no data set: neither tarred (audio_<i>.tar, tarred_audio_manifest.json) nor Shar (cuts/"
             "cuts.<i>.jsonl.gz), codes beside a Shar, an export (shards.list, data.list, filelists/, data-*.parquet) "
             f"or manifests of a run{advice_on_audio(out)}"
         )
-    of = Verification(out, runs, published, num_workers, work_dir, report, coded=out)
-    report.problems += [f"{name}: was published, but is missing" for name in published if not of.found.has(name)]
+    report.problems += [f"{name}: was published, but is missing" for name in of.published if not of.files.has(name)]
     for path in irregular_files(out):
         report.problems.append(f"{relative(path, out)}: not a regular file but a pipe, a device or a broken link")
     for stored in sets:
@@ -144,9 +129,8 @@ def check_set(
     for name in manifests:
         if not kinds & {"tarred", "shar"}:
             report.kind = "manifest"
-        _add_manifest(out / name, runs, audio_base_dir, num_workers, report)
-    rest = {name: file.hash for name, file in published.items() if name not in of.compared}
-    report.problems += _changed(out, rest, num_workers)
+        verify_manifest(out / name, of)
+    report.problems += _changed(of)
     _note_others(of)
     judge_runs(runs, report)
     return report
@@ -168,52 +152,47 @@ def _note_others(of: Verification) -> None:
             f"{len(of.unknown):,} files, such as {min(of.unknown)}, were not compared: the state in OUT.prepcli is "
             f"of {commands}, which did not write them"
         )
-    if of.published and of.is_finished and (extra := _extra_files(of.found, of.published, of.compared)):
+    if of.published and of.is_finished and (extra := _extra_files(of)):
         of.report.notes.append(
             f"{len(extra):,} file(s) in the folders of the set do not belong to it: no run has written them, and no "
             f"reader looks for {', '.join(extra[:5])}{', ...' * (len(extra) > 5)}"
         )
 
 
-def _extra_files(found: OutputFiles, published: Collection[str], read: Collection[str]) -> list[str]:
+def _extra_files(of: Verification) -> list[str]:
     """Names of files that do not belong to the set, although their folder and suffix are those of published files.
 
-    `read`: the names of the files that were read. They belong to the set, like the published files, and so do the
-    indexes of both.
+    The files that were read belong to the set, like the published files, and so do the indexes of both.
     """
-    kinds = {os.path.split(name)[0]: set[str]() for name in published}
-    for name in published:
-        folder, file = os.path.split(name)
-        kinds[folder] |= {os.path.splitext(file)[1], INDEX_SUFFIX}
+    kinds: dict[str, set[str]] = {}
+    for name in of.published:
+        kinds.setdefault(os.path.dirname(name), {INDEX_SUFFIX}).add(os.path.splitext(name)[1])
+    known = {*of.published, *of.compared}
     extra = [
         name
         for folder, suffixes in sorted(kinds.items())
-        for name in found.in_folder(folder)
-        if os.path.splitext(name)[1] in suffixes and name not in published and name not in read
+        for name in of.files.in_folder(folder)
+        if os.path.splitext(name)[1] in suffixes and name not in known
     ]
-    if not any(name.endswith(INDEX_SUFFIX) for name in extra):
-        return extra
-    indexes = {name for data in {*published, *read} for name in index_names(found.folder, data)}
-    return [name for name in extra if name not in indexes]
+    if any(name.endswith(INDEX_SUFFIX) for name in extra):
+        known = {name for data in known for name in index_names(of.out, data)}
+    return [name for name in extra if name not in known]
 
 
-def _verify_file(path: AnyPath, audio_base_dir: AnyPath | None, num_workers: int) -> VerifyReport:
+def _verify_file(path: AnyPath, num_workers: int, audio_base_dir: AnyPath | None) -> VerifyReport:
     """Check one manifest; the state of its run is next to it (`m.json.prepcli`), or next to its folder."""
     report = VerifyReport(str(path), kind="manifest")
     runs = [*runs_of(path), *(run for run in runs_of(path.parent) if path.name in run.files)]
-    texts = is_texts(path, runs)  # the file of speakers is next to the texts
-    everything = _published(runs, report)
-    if texts:
-        own = set(everything)
-    else:
-        own = {path.name, *named_files(path, plan_of(path.name, runs), audio_base_dir, everything)}
-    published = {name: file for name, file in everything.items() if name in own}
+    of = Verification(path.parent, runs, report, num_workers, audio_base_dir)
+    if not is_texts(path, runs):  # the file of speakers is next to the texts
+        names = {path.name, *named_files(path, of)}
+        of.published = {name: file for name, file in of.published.items() if name in names}
     report.problems += [
-        f"{name}: was published, but is missing" for name in published if not (path.parent / name).exists()
+        f"{name}: was published, but is missing" for name in of.published if not (path.parent / name).exists()
     ]
-    _add_manifest(path, runs, audio_base_dir, num_workers, report)
-    report.problems += _changed(path.parent, {name: file.hash for name, file in published.items()}, num_workers)
-    report.hashes_known = bool(published)
+    verify_manifest(path, of)
+    report.problems += _changed(of)
+    report.hashes_known = bool(of.published)
     for run in runs:
         if path.name in run.files:
             compare_with_audio(run, path.parent, num_workers, report)
@@ -221,44 +200,15 @@ def _verify_file(path: AnyPath, audio_base_dir: AnyPath | None, num_workers: int
     return report
 
 
-def _add_manifest(
-    path: AnyPath, runs: Sequence[PublishedRun], audio_base_dir: AnyPath | None, num_workers: int, report: VerifyReport
-) -> None:
-    report.manifests += 1
-    if is_texts(path, runs):
-        verify_texts(path, report)
-    else:
-        shift = frame_shift_of(path.name, runs)
-        verify_manifest(path, plan_of(path.name, runs), audio_base_dir, num_workers, shift, report)
+def _changed(of: Verification) -> Iterator[str]:
+    """Yield a problem for each existing published file, not compared yet, with other or unreadable content."""
+    names = [name for name in of.published if name not in of.compared and (of.out / name).is_file()]
+    problems = map_in_order(_difference, [of.file(name) for name in names], of.num_workers)
+    yield from (f"{name}: {problem}" for name, problem in zip(names, problems, strict=True) if problem)
 
 
-def _changed(out: AnyPath, published: dict[str, str], num_workers: int) -> Iterator[str]:
-    """Yield a problem for each existing file in `published` (hashes by name) with other or unreadable content."""
-    names = [name for name in published if (out / name).is_file()]
-    results = map_in_order(_differs, [(out / name, published[name]) for name in names], num_workers)
-    for name, differs in zip(names, results, strict=True):
-        if isinstance(differs, OSError):
-            yield f"{name}: cannot be read: {differs.strerror or differs}"
-        elif differs:
-            yield f"{name}: {OTHER_BYTES}"
-
-
-def _differs(file: tuple[AnyPath, str]) -> bool | OSError:
+def _difference(file: CheckedFile) -> str | None:
     try:
-        return hash_of(*file).differs
+        return OTHER_BYTES if hash_of(*file).differs else None
     except OSError as error:
-        return error
-
-
-def _published(runs: Sequence[PublishedRun], report: VerifyReport) -> dict[str, PublishedFile]:
-    """The files that runs have published; reports a problem for a run that is not finished."""
-    files: dict[str, PublishedFile] = {}
-    for run in runs:
-        report.hashes_known = True
-        if not run.is_finished:
-            report.problems.append(
-                f"the run is not finished: {run.status.units_done} of {run.status.units} units are done; "
-                f"continue with: {printable_command(run.status.continue_with or '')}"
-            )
-        files |= run.files
-    return files
+        return f"cannot be read: {error.strerror or error}"

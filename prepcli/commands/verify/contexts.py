@@ -1,6 +1,6 @@
 """Checks the contexts that extend-context-audio has chosen: their limits, and that the voice is the same."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from prepcli.audio.limits import SAME_SECONDS
@@ -11,7 +11,7 @@ from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.names import normal_path, path_in
 from prepcli.jobs.records import base_directories
 from prepcli.jobs.same_audio import channel_of
-from prepcli.manifest.context import context_channel, context_of
+from prepcli.manifest.context import context_channel, context_of, in_context
 from prepcli.manifest.index import index_manifests
 from prepcli.manifest.parts import FieldKey
 from prepcli.manifest.reader import LineReader
@@ -41,11 +41,11 @@ class ContextRules:
         return cls(settings.get("--context-min-duration", 0.0), settings.get("--context-min-ssim", -1.0))
 
 
-def check_context(record: Record, rules: ContextRules | None) -> Iterator[str | Record]:
-    """Yield a message for each problem of a record's context, then the context; the caller checks its audio.
+def check_context(record: Record, rules: ContextRules | None, look_for: Callable[[Record], None]) -> Iterator[str]:
+    """Yield a message for each problem of a record's context.
 
-    If the context cannot be read from the record, only messages follow. If `rules` is None, a record may also have no
-    context; nothing is yielded for it.
+    If `rules` is None, a record may also have no context. `look_for`: raises `RecordRejected` if a segment is not in
+    its audio.
     """
     wanted = [PATH, FIELDS["offset"], FIELDS["duration"], *([] if rules is None else [SIMILARITY])]
     missing = [name for name in wanted if record.get(name) is None]
@@ -72,79 +72,75 @@ def check_context(record: Record, rules: ContextRules | None) -> Iterator[str | 
     other_channel = channel_of(context_channel(record)) != channel_of(record.get("channel"))
     if same and not other_channel and normal_path(context.audio_filepath) == normal_path(record.audio_filepath):
         yield "the context is the utterance itself"
-    yield context
+    try:
+        look_for(context)
+    except RecordRejected as rejected:
+        yield in_context(rejected).detail
 
 
-class Voices:
-    """The voice of each segment in the inputs of a run of extend-context-audio.
+class InputsGoneError(Exception):
+    """The inputs of a run are not what they were; the message says which."""
 
-    Attributes:
-        problem: why voices cannot be compared; empty if they can.
+
+def other_voices(path: AnyPath, plan: StoredPlan, base_dir: str, num_workers: int) -> Iterator[tuple[int, str]]:
+    """Yield a problem, with the number of its line from 1, for each context that has another voice than its record.
+
+    `plan`: of the run of extend-context-audio that wrote the manifest at `path`.
+
+    Raises:
+        InputsGoneError: an input of the run, which shows the voices, is missing or has changed.
     """
-
-    def __init__(self, plan: StoredPlan, num_workers: int = 1) -> None:
-        self.problem = ""
-        self._voices: dict[int, int] = {}
-        key = group_key(plan.settings.get("--group-by", "speaker"))
-        assert isinstance(key, FieldKey)
-        self._key = key
-        manifests = [join(plan.run_in, file["path"]) for file in plan.inputs]
-        missing = next((path for path in manifests if not is_file(path)), None)
-        if missing is not None:
-            self.problem = f"the input {missing} is not there"
-            return
-        base = plan.settings.get("--audio-base-dir")
-        self.base_dirs = base_directories(manifests, join(plan.run_in, base) if base else None)
-        index = index_manifests(manifests, num_workers=num_workers)
-        for source, file in zip(index.sources, plan.inputs, strict=True):
-            if source.sha256 != file["sha256"]:
-                self.problem = f"the input {source.path} has changed"
-                return
-        with LineReader(index) as lines:
-            for number in range(len(index)):
-                record = Record.parse(lines.line(number))
-                name = self._name(record)
-                if name is not None:
-                    base = self.base_dirs[index.source_of(number)]
-                    self._voices[_number(record, base, record.get("channel"))] = hash(name)
-
-    def check(self, record: Record, base_dir: str) -> str | None:
-        """Check that the context of a record has the same voice as the record; returns the problem, or None.
-
-        Raises:
-            RecordRejected: the context is invalid.
-        """
-        context, name = context_of(record, required=False), self._name(record)
-        if context is None or name is None:
-            return None
-        voice = self._voices.get(_number(context, base_dir, context_channel(record)))
-        if voice is None:
-            return f"its context {context.audio_filepath} is not a record of the input"
-        return None if voice == hash(name) else f"its context {context.audio_filepath} is of another voice than {name}"
-
-    def _name(self, record: Record) -> str | None:
-        value = record.get(self._key.field)
-        if isinstance(value, bool) or not isinstance(value, str | int):
-            return None
+    key = group_key(plan.settings.get("--group-by", "speaker"))
+    assert isinstance(key, FieldKey)
+    voices = _voices(plan, key, num_workers)
+    for number, line in enumerate(lines_of(Range(str(path), 0, None)), start=1):
         try:
-            return self._key.function(str(value))
-        except RecordRejected:
-            return None
+            record = Record.parse(line)
+            context, name = context_of(record, required=False), _name(record, key)
+            if context is None or name is None:
+                continue
+            voice = voices.get(_number(context, base_dir, context_channel(record)))
+        except (RecordRejected, UsageError):
+            continue  # the problem was reported above
+        if voice is None:
+            yield number, f"its context {context.audio_filepath} is not a record of the input"
+        elif voice != hash(name):
+            yield number, f"its context {context.audio_filepath} is of another voice than {name}"
+
+
+def _voices(plan: StoredPlan, key: FieldKey, num_workers: int) -> dict[int, int]:
+    """The voice of each segment in the inputs of a run: the hash of its name, by `_number`."""
+    manifests = [join(plan.run_in, file["path"]) for file in plan.inputs]
+    for path in manifests:
+        if not is_file(path):
+            raise InputsGoneError(f"the input {path} is not there")
+    base = plan.settings.get("--audio-base-dir")
+    base_dirs = base_directories(manifests, join(plan.run_in, base) if base else None)
+    index = index_manifests(manifests, num_workers=num_workers)
+    for source, file in zip(index.sources, plan.inputs, strict=True):
+        if source.sha256 != file["sha256"]:
+            raise InputsGoneError(f"the input {source.path} has changed")
+    voices: dict[int, int] = {}
+    with LineReader(index) as lines:
+        for number in range(len(index)):
+            record = Record.parse(lines.line(number))
+            if (name := _name(record, key)) is not None:
+                voices[_number(record, base_dirs[index.source_of(number)], record.get("channel"))] = hash(name)
+    return voices
+
+
+def _name(record: Record, key: FieldKey) -> str | None:
+    """The name of the voice of a record; None if its field has none."""
+    value = record.get(key.field)
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return None
+    try:
+        return key.function(str(value))
+    except RecordRejected:
+        return None
 
 
 def _number(segment: Record, base_dir: str, channel: object) -> int:
     """A number of 64 bits that identifies a segment; it needs less memory than path, offset, duration and channel."""
     path = path_in(base_dir, segment.audio_filepath)
     return hash((path, segment.offset, segment.duration, channel_of(channel)))
-
-
-def other_voices(path: AnyPath, voices: Voices, ranges: list[Range], base_dir: str) -> Iterator[str]:
-    """Yield a problem for each line of a manifest whose context has another voice; `ranges` are those of its lines."""
-    numbered = enumerate((line for one in ranges for line in lines_of(one)), start=1)
-    for number, line in numbered:
-        try:
-            problem = voices.check(Record.parse(line), base_dir)
-        except (RecordRejected, UsageError):
-            continue  # the problem was reported above
-        if problem is not None:
-            yield f"{path.name}:{number}: {problem}"

@@ -14,7 +14,7 @@ RULES: dict[str, Any] = {
     "omnivoice": omnivoice,
     "qwen3-tts": qwen3_tts,
 }
-"""The module with the rules of each kind. It has two functions: `find(set, published)` returns the parts to check and
+"""The module with the rules of each kind. It has two functions: `find(set, of)` returns the parts to check and
 problems, such as missing files; `check(part)` returns the `ShardReport` of a part, in a worker process.
 """
 
@@ -23,7 +23,7 @@ def verify_export(export: StoredSet, of: Verification) -> None:
     """Check each part of an export, and that ids are unique over all parts."""
     report, rules = of.report, RULES[export.kind]
     report.kind = export.kind
-    parts, problems = rules.find(export, of.published_hash)
+    parts, problems = rules.find(export, of)
     checked = list(of.check(rules.check, parts, decodes=export.kind != "mels"))
     report.problems += problems
     if num_repeated := len(repeated(part.id_hashes for part in checked)):

@@ -2,16 +2,19 @@
 
 import contextlib
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from prepcli.audio.limits import segment_samples
 from prepcli.audio.probe import Probes
-from prepcli.commands.verify.contexts import ContextRules, Voices, check_context, other_voices
-from prepcli.commands.verify.plain_codes import CodesFiles
+from prepcli.commands.verify.contexts import ContextRules, InputsGoneError, check_context, other_voices
+from prepcli.commands.verify.plain_codes import CodesFiles, frame_shift_of
 from prepcli.commands.verify.report import MAX_PROBLEMS, VerifyReport
-from prepcli.commands.verify.shards import check_rates
+from prepcli.commands.verify.runs import plan_of
+from prepcli.commands.verify.shards import Verification, check_rates
+from prepcli.commands.verify.texts import is_texts, verify_texts
 from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.engine.state.plan import AUDIO_BASE_DIRS, StoredPlan
 from prepcli.errors import RecordRejected
@@ -21,12 +24,11 @@ from prepcli.formats.names import absolute_folder, path_in
 from prepcli.formats.plain_codes import CODES_PATH, MANIFEST_NAME
 from prepcli.gate import RATE_FIELDS
 from prepcli.jobs.records import OWN_AUDIO, base_directories
-from prepcli.manifest.context import in_context
 from prepcli.manifest.fields import decode_value, parse_fields
 from prepcli.manifest.foreign import check_is_json_lines
 from prepcli.manifest.lines import read_line
 from prepcli.manifest.record import Record
-from prepcli.manifest.scan import Range, lines_of, ranges_of
+from prepcli.manifest.scan import Range, blocks_of, lines_of, ranges_of
 from prepcli.manifest.sources import open_bytes
 from prepcli.storage.addresses import join
 from prepcli.storage.paths import AnyPath
@@ -56,13 +58,14 @@ class PartReport:
     """The result for a part of a manifest; a problem has the number of its line, from 0 within the part, and a text.
 
     `num_with_rate`: records with an offset and a sampling rate, which NeMo does not load from a plain manifest.
-    `damage`: files of an archive that are damaged, with the problem.
+    `damage`: files of an archive that are damaged, with the problem. `is_cut_off`: the last line has no line end.
     """
 
     num_lines: int = 0
     num_records: int = 0
     seconds: float = 0.0
     num_with_rate: int = 0
+    is_cut_off: bool = False
     problems: list[tuple[int, str]] = field(default_factory=list)
     damage: list[str] = field(default_factory=list)
 
@@ -74,13 +77,13 @@ def manifests_in(out: AnyPath, published: Sequence[str]) -> list[str]:
     `published`, the names of the published files.
     """
     patterns = ("*_withContextAudioMinDur*MinSSIM*.json", MANIFEST_NAME.format("*", "*"))
-    found = {path.name for pattern in patterns for path in out.glob(pattern)}
+    names = {path.name for pattern in patterns for path in out.glob(pattern)}
     for name in published:
         path = Path(name)
         in_set = path.parent.name == "sharded_manifests" or path.name.startswith("tarred_audio_manifest")
         if path.suffix == ".json" and not in_set and _names_audio(out / name):
-            found.add(name)
-    return sorted(name for name in found if (out / name).is_file())
+            names.add(name)
+    return sorted(name for name in names if (out / name).is_file())
 
 
 def _names_audio(path: AnyPath) -> bool:
@@ -92,36 +95,28 @@ def _names_audio(path: AnyPath) -> bool:
     return not line or b'"audio_filepath"' in line
 
 
-def verify_manifest(
-    path: AnyPath,
-    plan: StoredPlan | None,
-    audio_base_dir: AnyPath | None,
-    num_workers: int,
-    frame_shift: float | None,
-    report: VerifyReport,
-) -> None:
-    """Check a manifest.
-
-    Args:
-        path: the manifest.
-        plan: plan of the run that wrote it, if it is known.
-        audio_base_dir: folder of relative audio paths; by default the one of the run, else the manifest's folder.
-        num_workers: number of processes.
-        frame_shift: seconds of a frame of the codes that its lines name; None if it is not known.
-        report: gets the counts, the problems, and notes on data that could not be compared.
+def verify_manifest(path: AnyPath, of: Verification) -> None:
+    """Check a manifest, or texts of `prepare-texts`.
 
     Raises:
         UsageError: the file is of another kind.
     """
+    report = of.report
+    report.manifests += 1
+    if is_texts(path, of.runs):
+        verify_texts(path, report)
+        return
     check_is_json_lines(str(path))
+    plan, frame_shift = plan_of(path.name, of.runs), frame_shift_of(path.name, of.runs)
     rules = ContextRules.of_plan(plan)
-    base_dir = _base_dir(path, plan, audio_base_dir)
+    base_dir = _base_dir(path, plan, of)
     ranges = ranges_of(str(path), path.stat().st_size, short=True)
-    parts = [ManifestPart(one, base_dir, rules, frame_shift) for one in ranges]
-    num_lines, num_with_rate, problems = 0, 0, list[str]()
-    for part in map_refusing_crashes(check_part, parts, num_workers):
-        problems += [f"{path.name}:{num_lines + line + 1}: {problem}" for line, problem in part.problems]
+    parts = [ManifestPart(lines, base_dir, rules, frame_shift) for lines in ranges]
+    num_lines, num_with_rate, is_cut_off, problems = 0, 0, False, list[tuple[int, str]]()
+    for part in map_refusing_crashes(check_part, parts, of.num_workers):
+        problems += [(num_lines + line + 1, problem) for line, problem in part.problems]
         num_lines += part.num_lines
+        is_cut_off = part.is_cut_off if part.num_lines else is_cut_off  # a long line leaves a range without lines
         report.records += part.num_records
         report.seconds += part.seconds
         num_with_rate += part.num_with_rate
@@ -130,15 +125,14 @@ def verify_manifest(
             f"{path.name}: {num_with_rate:,} records have an offset and a sampling rate ({' or '.join(RATE_FIELDS)}); "
             "NeMo does not load such lines of a plain manifest: leave the rate out"
         )
-    if num_lines and not _ends_with_newline(path):
-        problems.append(f"{path.name}:{num_lines}: cut off: no line end")
+    if is_cut_off:
+        problems.append((num_lines, "cut off: no line end"))
     if rules is not None and plan is not None:
-        voices = Voices(plan, num_workers)
-        if voices.problem:
-            report.notes.append(f"the voices of contexts were not compared: {voices.problem}")
-        else:
-            problems += other_voices(path, voices, ranges, base_dir)
-    report.problems += problems[:MAX_PROBLEMS]
+        try:
+            problems += other_voices(path, plan, base_dir, of.num_workers)
+        except InputsGoneError as error:
+            report.notes.append(f"the voices of contexts were not compared: {error}")
+    report.problems += [f"{path.name}:{number}: {problem}" for number, problem in problems[:MAX_PROBLEMS]]
     if len(problems) > MAX_PROBLEMS:
         more = len(problems) - MAX_PROBLEMS
         report.problems.append(f"{path.name}: {more:,} more problems of this kind are not listed")
@@ -153,12 +147,12 @@ def verify_containers(out: AnyPath, containers: Sequence[str], num_workers: int)
         UsageError: a container is damaged.
     """
     report = VerifyReport(str(out), kind="containers")
-    parts = [ManifestPart(Range(one, 0, None), "", None, None) for one in containers]
-    for one, part in zip(containers, map_refusing_crashes(_check_container, parts, num_workers), strict=True):
+    parts = [ManifestPart(Range(path, 0, None), "", None) for path in containers]
+    for path, part in zip(containers, map_refusing_crashes(_check_container, parts, num_workers), strict=True):
         report.manifests += 1
         report.records += part.num_records
         report.seconds += part.seconds
-        name, problems = os.path.basename(one), part.problems[:MAX_PROBLEMS]
+        name, problems = os.path.basename(path), part.problems[:MAX_PROBLEMS]
         report.problems += [f"{name}:{line + 1}: {problem}" for line, problem in problems]
         report.problems += [f"{name}: {problem}" for problem in part.damage]
     return report
@@ -173,34 +167,32 @@ def _check_container(part: ManifestPart) -> PartReport:
     return report
 
 
-def named_files(
-    path: AnyPath, plan: StoredPlan | None, audio_base_dir: AnyPath | None, published: Collection[str]
-) -> Iterator[str]:
-    """Yield the `published` files that the lines of a manifest name: audio, contexts and codes."""
-    if not any(name != path.name for name in published):
+def named_files(path: AnyPath, of: Verification) -> Iterator[str]:
+    """Yield the published files that the lines of a manifest name: audio, contexts and codes."""
+    if not any(name != path.name for name in of.published):
         return
-    folder, base_dir = absolute_folder(str(path.parent)), _base_dir(path, plan, audio_base_dir)
+    plan = plan_of(path.name, of.runs)
+    folder, base_dir = absolute_folder(str(path.parent)), _base_dir(path, plan, of)
     folders = {folder, os.path.realpath(folder)}
     if plan is not None:
         folders.add(os.path.dirname(plan.out) if plan.writes_file else plan.out)
-    for part in ranges_of(str(path), path.stat().st_size, short=True):
-        for line in lines_of(part):
-            with contextlib.suppress(RecordRejected):  # reported elsewhere
-                fields = parse_fields(line)
-                values = [decode_value(fields[name]) for name in _NAMES_FILES if name in fields]
-                for value in filter(None, (value for value in values if isinstance(value, str))):
-                    file = path_in(base_dir, value)
-                    yield from (name for one in folders if (name := file.removeprefix(f"{one}/")) in published)
+    for line in lines_of(Range(str(path), 0, None)):
+        with contextlib.suppress(RecordRejected):  # reported elsewhere
+            fields = parse_fields(line)
+            values = [decode_value(fields[name]) for name in _NAMES_FILES if name in fields]
+            for file in (path_in(base_dir, value) for value in values if value and isinstance(value, str)):
+                names = (file.removeprefix(f"{folder}/") for folder in folders)
+                yield from (name for name in names if name in of.published)
 
 
-def _base_dir(path: AnyPath, plan: StoredPlan | None, given: AnyPath | None) -> str:
+def _base_dir(path: AnyPath, plan: StoredPlan | None, of: Verification) -> str:
     """The absolute folder from which relative paths of a manifest start.
 
-    That is `given`. If it is None, it is the base folder of the run that wrote the manifest; if the run had none or
-    several, or wrote the audio itself, it is the folder of the manifest.
+    That is the given `audio_base_dir`. If it is None, it is the base folder of the run that wrote the manifest; if the
+    run had none or several, or wrote the audio itself, it is the folder of the manifest.
     """
-    folder: str | AnyPath | None = given
-    if given is None and plan is not None and not plan.settings.get(OWN_AUDIO):
+    folder: str | AnyPath | None = of.audio_base_dir
+    if folder is None and plan is not None and not plan.settings.get(OWN_AUDIO):
         base = plan.settings.get("--audio-base-dir")
         known = plan.settings.get(AUDIO_BASE_DIRS) or []
         if base:
@@ -215,37 +207,41 @@ def _base_dir(path: AnyPath, plan: StoredPlan | None, given: AnyPath | None) -> 
 
 def check_part(part: ManifestPart) -> PartReport:
     """Check the lines of a part; only headers of audio are read."""
-    report = PartReport()
-    probe = Probes(1)
-    codes = CodesFiles(part.frame_shift)
-    for line in lines_of(part.lines):
-        number = report.num_lines
+    report, codes = PartReport(), CodesFiles(part.frame_shift)
+    look_for = partial(_look_for, base_dir=part.base_dir, probe=Probes(1))
+    for number, line in enumerate(_lines_of(part.lines, report)):
+        problems = _problems_of(line, part.rules, codes, look_for, report)
+        report.problems += [(number, problem) for problem in problems]
         report.num_lines += 1
-        if not line.strip():
-            report.problems.append((number, "a blank line, which ends NeMo's reading"))
-            continue
-        try:
-            usable = read_line(line, cuts=False)
-            if usable is None or usable.record is None:
-                continue
-            record = usable.record
-            report.num_records += 1
-            report.seconds += record.duration
-            report.num_with_rate += record.has_offset and any(record.get(name) is not None for name in RATE_FIELDS)
-            _look_for(record, part.base_dir, probe)
-        except RecordRejected as rejected:
-            report.problems.append((number, rejected.detail))
-            continue
-        report.problems += [(number, problem) for problem in codes.check(record)]
-        for found in check_context(record, part.rules):
-            if isinstance(found, str):
-                report.problems.append((number, found))
-                continue
-            try:
-                _look_for(found, part.base_dir, probe)
-            except RecordRejected as rejected:
-                report.problems.append((number, in_context(rejected).detail))
     return report
+
+
+def _lines_of(lines: Range, report: PartReport) -> Iterator[bytes]:
+    for block in blocks_of(lines):
+        report.is_cut_off = not block.endswith(b"\n")
+        yield from block.removesuffix(b"\n").split(b"\n")
+
+
+def _problems_of(
+    line: bytes, rules: ContextRules | None, codes: CodesFiles, look_for: Callable[[Record], None], report: PartReport
+) -> Iterator[str]:
+    if not line.strip():
+        yield "a blank line, which ends NeMo's reading"
+        return
+    try:
+        usable = read_line(line, cuts=False)
+        if usable is None or usable.record is None:
+            return
+        record = usable.record
+        report.num_records += 1
+        report.seconds += record.duration
+        report.num_with_rate += record.has_offset and any(record.get(name) is not None for name in RATE_FIELDS)
+        look_for(record)
+    except RecordRejected as rejected:
+        yield rejected.detail
+        return
+    yield from codes.check(record)
+    yield from check_context(record, rules, look_for)
 
 
 def _look_for(segment: Record, base_dir: str, probe: Probes) -> None:
@@ -258,15 +254,3 @@ def _look_for(segment: Record, base_dir: str, probe: Probes) -> None:
         if path in rejected.detail:
             raise
         raise RecordRejected(rejected.reason, f"{path}: {rejected.detail}") from None
-
-
-def _ends_with_newline(path: AnyPath) -> bool:
-    last = b""
-    if path.suffix == ".gz":
-        with open_bytes(str(path)) as file:
-            while block := file.read(1 << 20):
-                last = block[-1:]
-        return last == b"\n"
-    with path.open("rb") as file:
-        file.seek(-1, os.SEEK_END)
-        return file.read(1) == b"\n"

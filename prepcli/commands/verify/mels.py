@@ -4,7 +4,7 @@ import importlib.util
 import io
 from typing import Any, NamedTuple
 
-from prepcli.commands.verify.shards import Hashed, ShardReport
+from prepcli.commands.verify.shards import ShardReport, Verification
 from prepcli.engine.publishing.hashes import ContentHash
 from prepcli.errors import UsageError
 from prepcli.formats.mels import MEL, SEPARATOR, MelSet
@@ -32,7 +32,7 @@ class ListPart(NamedTuple):
     has_mels: bool
 
 
-def find(export: MelSet, published: Hashed) -> tuple[list[ListPart], list[str]]:
+def find(export: MelSet, of: Verification) -> tuple[list[ListPart], list[str]]:
     """The parts of the file lists of a set, to be checked one by one, and a problem for each list that cannot be read.
 
     Raises:
@@ -50,7 +50,7 @@ def find(export: MelSet, published: Hashed) -> tuple[list[ListPart], list[str]]:
             problems.append(f"filelists/{path.name}: cannot be read: {error}")
             continue
         with_mels = export.has_mels and f"_{MEL}_text_" in path.name
-        lines = [(text, published(text.partition(SEPARATOR)[0]) if with_mels else None) for text in texts]
+        lines = [(text, of.file(text.partition(SEPARATOR)[0]).published if with_mels else None) for text in texts]
         for first in range(0, len(lines), _LINES_AT_ONCE):
             some = lines[first : first + _LINES_AT_ONCE]
             parts.append(ListPart(export.folder, path.name, first + 1, some, with_mels))
@@ -80,8 +80,7 @@ def check(part: ListPart) -> ShardReport:
             _check_mel(f"{where}: {fields[0]}", path, published, report)
         elif not is_mels and not path.is_file():
             report.problems.append(f"{where}: there is no file {path}")
-    report.num_lines = len(paths)
-    report.set_ids(paths)
+    report.count_ids(paths)
     return report
 
 

@@ -5,25 +5,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from prepcli.commands.verify.shards import Hashed, ShardReport
+from prepcli.commands.verify.shards import CheckedFile, ShardReport, Verification
 from prepcli.engine.publishing.hashes import ContentHash
 from prepcli.formats.npy import read_npy
-from prepcli.formats.omnivoice import LIST_NAME, NUM_CODEBOOKS, OmnivoiceSet, ShardLine, read_list
+from prepcli.formats.omnivoice import LIST_NAME, NUM_CODEBOOKS, OmnivoiceSet, read_list
 from prepcli.formats.tar import read_members
 
 
 class ListedShard(NamedTuple):
-    """A line of the list of the set, and the published hashes of its two files; None if they are not known."""
+    """The two files that a line of the list names, and the number of records that it states."""
 
-    line: ShardLine
-    codes_hash: str | None
-    labels_hash: str | None
+    codes: CheckedFile
+    labels: CheckedFile
+    num_records: int
 
 
-def find(export: OmnivoiceSet, published: Hashed) -> tuple[list[ListedShard], list[str]]:
+def find(export: OmnivoiceSet, of: Verification) -> tuple[list[ListedShard], list[str]]:
     """The shards that the list of the set names, and the problems of the list.
 
-    The list must name all tars of the folder, by paths that exist. `published` returns the published hash of a file.
+    The list must name all tars of the folder, by paths that exist.
     """
     try:
         lines = read_list(export.list)
@@ -35,8 +35,9 @@ def find(export: OmnivoiceSet, published: Hashed) -> tuple[list[ListedShard], li
         if missing := [str(path) for path in (line.codes, line.labels) if not path.is_file()]:
             problems.append(f"{LIST_NAME}:{number}: there is no file {missing[0]}; has the directory been moved?")
             continue
-        hashes = published(f"audios/{line.codes.name}"), published(f"txts/{line.labels.name}")
-        shards.append(ListedShard(line, *hashes))
+        codes = of.file(f"audios/{line.codes.name}")._replace(path=line.codes)
+        labels = of.file(f"txts/{line.labels.name}")._replace(path=line.labels)
+        shards.append(ListedShard(codes, labels, line.num_records))
     named = {line.codes.name for line in lines}
     problems += [
         f"audios/{path.name}: is not in {LIST_NAME}" for path in export.shards.values() if path.name not in named
@@ -47,17 +48,17 @@ def find(export: OmnivoiceSet, published: Hashed) -> tuple[list[ListedShard], li
 def check(shard: ListedShard) -> ShardReport:
     """Check that each label of a shard has an array of codes of the stated length, and that each array has a label."""
     report = ShardReport()
-    name = f"audios/{shard.line.codes.name}"
-    labels = _labels(shard, report)
+    name = f"audios/{shard.codes.path.name}"
+    labels = _labels(shard.labels, report)
     ids = []
-    for member, data in read_members(shard.line.codes, name, shard.codes_hash, report.problems):
+    for member, data in read_members(shard.codes.path, name, shard.codes.published, report.problems):
         report.num_members += 1
         id, _, suffix = member.name.partition(".")
         ids.append(id)
         where = f"{name}: member {member.name}"
         label = labels.get(id)
         if suffix != "npy" or label is None:
-            report.problems.append(f"{where} is not the array of an id in {shard.line.labels.name}")
+            report.problems.append(f"{where} is not the array of an id in {shard.labels.path.name}")
             continue
         try:
             codes = read_npy(data)
@@ -71,25 +72,25 @@ def check(shard: ListedShard) -> ShardReport:
         report.seconds += seconds if isinstance(seconds, int | float) else 0.0
     if missing := sorted(set(labels) - set(ids)):
         report.problems.append(f"{name}: has no array of {missing[0]}")
-    if len(ids) != shard.line.num_records:
-        report.problems.append(f"{name}: has {len(ids)} arrays, and {LIST_NAME} says {shard.line.num_records}")
+    if len(ids) != shard.num_records:
+        report.problems.append(f"{name}: has {len(ids)} arrays, and {LIST_NAME} says {shard.num_records}")
+    report.count_ids(ids)
     report.num_lines = len(labels)
-    report.set_ids(ids)
     return report
 
 
-def _labels(shard: ListedShard, report: ShardReport) -> dict[str, dict[str, Any]]:
+def _labels(file: CheckedFile, report: ShardReport) -> dict[str, dict[str, Any]]:
     """The labels of a shard by their ids; lines that are not labels become problems of the report."""
-    name = f"txts/{shard.line.labels.name}"
-    data = shard.line.labels.read_bytes()
-    report.compare(name, ContentHash(shard.labels_hash, data))
-    found: dict[str, dict[str, Any]] = {}
+    name = f"txts/{file.path.name}"
+    data = file.path.read_bytes()
+    report.compare(name, ContentHash(file.published, data))
+    labels: dict[str, dict[str, Any]] = {}
     for number, line in enumerate(data.splitlines(), start=1):
         try:
             label = json.loads(line)
             if not isinstance(label["id"], str) or not isinstance(label["text"], str):
                 raise TypeError("id and text must be strings")
-            found[label["id"]] = label
+            labels[label["id"]] = label
         except (ValueError, TypeError, KeyError) as error:
             report.problems.append(f"{name}:{number}: is not a label with id and text: {error}")
-    return found
+    return labels

@@ -5,7 +5,7 @@ from typing import Any
 
 from prepcli.audio.encode import LOSSLESS
 from prepcli.audio.limits import SAME_SECONDS
-from prepcli.commands.verify.shards import CheckedFile, Hashed, ShardReport, check_audio
+from prepcli.commands.verify.shards import CheckedFile, ShardReport, Verification, check_audio
 from prepcli.engine.publishing.hashes import hash_of
 from prepcli.errors import RecordRejected
 from prepcli.formats.omnilingual import OmnilingualSet
@@ -16,13 +16,13 @@ from prepcli.storage.paths import AnyPath, relative
 from prepcli.storage.ranges import openable
 
 
-def find(export: ParquetSet | OmnilingualSet, published: Hashed) -> tuple[list[CheckedFile], list[str]]:
+def find(export: ParquetSet | OmnilingualSet, of: Verification) -> tuple[list[CheckedFile], list[str]]:
     """The Parquet files to check, and a problem if their numbers, which begin at 0, have gaps."""
     check_installed()
     files = export.shards
     missing = [file_name(number) for number in range(max(files, default=-1) + 1) if number not in files]
     problems = [f"{', '.join(missing)}: missing; files must be numbered from 0"] if missing else []
-    return [CheckedFile(path, published(relative(path, export.folder))) for path in files.values()], problems
+    return [of.file(relative(path, of.out)) for path in files.values()], problems
 
 
 def check(file: CheckedFile) -> ShardReport:
@@ -58,7 +58,7 @@ def _check_rows(opened: Any, path: AnyPath, report: ShardReport) -> None:
             _check_row(f"{path.name}: row {report.num_lines}", row, path, report)
             report.num_lines += 1
             ids.append(str(row.get("id")))
-    report.set_ids(ids)
+    report.count_ids(ids)
 
 
 def _check_row(where: str, row: dict[str, Any], path: AnyPath, report: ShardReport) -> None:

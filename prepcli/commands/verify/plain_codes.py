@@ -60,19 +60,15 @@ class CodesFiles:
                 yield f"{name}: {shape}"
                 continue
             num_codebooks.add(shape[0])
+            frames, shift = shape[1], self._frame_shift
             seconds = record.duration if field == TARGET else record.get("context_audio_duration")
-            if isinstance(seconds, int | float):
-                yield from self._compare_length(f"{name}: {path}", shape[1], float(seconds))
+            if shift is None or not isinstance(seconds, int | float):
+                continue
+            lowest, highest = (math.ceil((seconds + change) / shift) for change in (-TOLERANCE, TOLERANCE))
+            if not lowest <= frames <= highest:
+                yield f"{name}: {path} has {frames} frames of {shift:.6g} s, but the audio lasts {seconds:.6g} s"
         if len(num_codebooks) > 1:
             yield f"its codes have {' and '.join(map(str, sorted(num_codebooks)))} codebooks"
-
-    def _compare_length(self, where: str, frames: int, seconds: float) -> Iterator[str]:
-        shift = self._frame_shift
-        if shift is None:
-            return
-        lowest, highest = (math.ceil((seconds + change) / shift) for change in (-TOLERANCE, TOLERANCE))
-        if not lowest <= frames <= highest:
-            yield f"{where} has {frames} frames of {shift:.6g} s, but the audio lasts {seconds:.6g} s"
 
 
 def _shape_of(path: str) -> tuple[int, int] | str:

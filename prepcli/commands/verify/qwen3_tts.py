@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from prepcli.audio.probe import probe
-from prepcli.commands.verify.shards import Hashed, ShardReport
+from prepcli.commands.verify.shards import ShardReport, Verification
 from prepcli.errors import RecordRejected
 from prepcli.formats import qwen3_tts
 from prepcli.formats.qwen3_tts import QwenSet
 from prepcli.manifest.scan import Range, lines_of, ranges_of
 
 
-def find(export: QwenSet, published: Hashed) -> tuple[list[Range], list[str]]:
+def find(export: QwenSet, of: Verification) -> tuple[list[Range], list[str]]:
     """The files to check, in parts, and an empty list of problems: the names of files are not checked."""
     return [part for path in export.files() for part in ranges_of(str(path), path.stat().st_size)], []
 

@@ -45,8 +45,7 @@ class VerifyReport(ShownInNotebooks, msgspec.Struct):
 
     def document(self) -> dict[str, Any]:
         """The document for `--json`: all attributes and the status."""
-        found: dict[str, Any] = msgspec.to_builtins(self)
-        return found | {"status": self.status}
+        return {**msgspec.to_builtins(self), "status": self.status}
 
     def __str__(self) -> str:
         """The text that the command prints: the checked data, and each problem."""

@@ -14,7 +14,7 @@ from prepcli.engine.publishing.publish import Marker
 from prepcli.engine.publishing.rejects import commonest, is_asked_for, is_bad
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.status import Status, read_status, workspaces_of
-from prepcli.engine.run.unfinished import refuse_changing, refuse_unfinished_run
+from prepcli.engine.run.unfinished import refuse_changing
 from prepcli.engine.state.plan import FINISH_UNIT, StoredPlan
 from prepcli.engine.state.stored_units import find_plan, has_units, read_units
 from prepcli.engine.state.workspace import Workspace, read_document
@@ -62,18 +62,26 @@ def runs_of(out: AnyPath, work_dir: Path | None = None) -> list[PublishedRun]:
     return runs
 
 
+def published_files(runs: Sequence[PublishedRun], report: VerifyReport) -> dict[str, PublishedFile]:
+    """The files that runs have published; reports a problem for a run that is not finished."""
+    files: dict[str, PublishedFile] = {}
+    for run in runs:
+        report.hashes_known = True
+        if not run.is_finished:
+            report.problems.append(
+                f"the run is not finished: {run.status.units_done} of {run.status.units} units are done; "
+                f"continue with: {printable_command(run.status.continue_with or '')}"
+            )
+        files |= run.files
+    return files
+
+
 def plan_of(name: str, runs: Sequence[PublishedRun]) -> StoredPlan | None:
     """The plan of the run that published the file `name`; None if no run did.
 
     If there is only one run, its plan is returned for every name.
     """
     return next((run.plan for run in runs if name in run.files or len(runs) == 1), None)
-
-
-def refuse_unfinished_runs(runs: Sequence[PublishedRun]) -> None:
-    """Raise `UsageError`, with the command that continues, if one of the `runs` has not finished."""
-    for run in runs:
-        refuse_unfinished_run(run.workspace)
 
 
 def judge_runs(runs: Sequence[PublishedRun], report: VerifyReport) -> None:
@@ -110,9 +118,9 @@ def compare_with_audio(run: PublishedRun, folder: AnyPath, num_workers: int, rep
     """
     workspace = run.workspace
     records = audio_records(workspace, read_units(workspace, run.plan)) if has_units(workspace, run.plan) else []
-    found = list(map_in_order(partial(compare_audio, folder=str(folder)), records, num_workers))
-    changed = [path for one in found for path in one.changed]
-    num_missing = sum(one.num_missing for one in found)
+    states = list(map_in_order(partial(compare_audio, folder=str(folder)), records, num_workers))
+    changed = [path for state in states for path in state.changed]
+    num_missing = sum(state.num_missing for state in states)
     if changed:
         more = f", and of {len(changed) - 1:,} more files" if len(changed) > 1 else ""
         report.problems.append(

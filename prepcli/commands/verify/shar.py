@@ -7,7 +7,7 @@ in parallel. It silently stops at the end of the shortest file, and does not che
 import gzip
 import posixpath
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -16,11 +16,8 @@ import numpy as np
 
 from prepcli.commands.verify.indexes import index_problems, moved_from
 from prepcli.commands.verify.runs import PublishedRun
-from prepcli.commands.verify.shards import Hashed, ShardReport, Verification, check_audio, repeated
+from prepcli.commands.verify.shards import CheckedFile, ShardReport, Verification, check_audio, repeated
 from prepcli.engine.publishing.hashes import ContentHash
-from prepcli.engine.run.status import workspaces_of
-from prepcli.engine.state.plan import StoredPlan
-from prepcli.engine.state.workspace import read_document
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.codes import CODES_OF
 from prepcli.formats.indexes import MIRROR
@@ -29,6 +26,7 @@ from prepcli.formats.npy import read_npy
 from prepcli.formats.pairs import Pair, read_pairs
 from prepcli.formats.shar import RECORDING, TARGET, TEXT_CONTEXT_CUTS, RecordingLine, shard_text
 from prepcli.formats.shar_set import CodesSet, SharSet
+from prepcli.formats.stored_set import Shards
 from prepcli.gate import fit
 from prepcli.jobs.inputs.supervisions import SourceCut, SupervisionReader
 from prepcli.manifest.shar_cuts import cuts_digest, decode_cuts
@@ -58,16 +56,15 @@ class _TemporalArray(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class SharFiles:
-    """One shard to check: its cuts, the tar of each field, and the published hash of each file, if it is known.
+    """One shard to check: its cuts, and the tar of each field.
 
     `tars`: the tars by field. `codes`: the tars of codes by folder, such as `codes_<name>/target_codes`. `mirror`: the
     folder in which further indexes are looked for, in addition to those next to the data.
     """
 
-    cuts: AnyPath
-    tars: dict[str, AnyPath]
-    codes: dict[str, AnyPath]
-    published: dict[AnyPath, str | None]
+    cuts: CheckedFile
+    tars: dict[str, CheckedFile]
+    codes: dict[str, CheckedFile]
     mirror: AnyPath
 
 
@@ -90,12 +87,9 @@ def verify_codes(coded: CodesSet, of: Verification) -> None:
 
 def _coded_set(of: Verification) -> SharSet:
     """The Shar set whose codes are in `of.out`, found by the inputs of the runs that made them."""
-    for workspace in workspaces_of(of.out, of.work_dir):
-        plan = read_document(workspace.plan_file, StoredPlan)
-        if plan is None:
-            continue
-        for file in plan.inputs:
-            shar = SharSet(path_of(join(plan.run_in, file["path"])).parent.parent)
+    for run in of.runs:
+        for file in run.plan.inputs:
+            shar = SharSet(path_of(join(run.plan.run_in, file["path"])).parent.parent)
             if "cuts" in shar.listed.folders:
                 return shar
     raise UsageError(
@@ -108,12 +102,12 @@ def _verify(shar: SharSet, coded: CodesSet | None, of: Verification) -> None:
     report = of.report
     report.kind = "shar"
     try:
-        shards = _shards(shar, coded, of.published_hash)
+        shards = _shards(shar, coded, of)
         report.problems += coded.gaps(shar.shards) if coded else shar.gaps()
     except UsageError as error:
         report.problems.append(str(error))
         return
-    if shards and (note := moved_from((coded or shar).folder, shards[0].cuts)):
+    if shards and (note := moved_from(of.out, shards[0].cuts.path)):
         report.notes.append(note)
     checked = list(of.check(_check_shard, shards))
     report.problems += _repeated_ids(shards, [shard.id_hashes for shard in checked])
@@ -121,51 +115,50 @@ def _verify(shar: SharSet, coded: CodesSet | None, of: Verification) -> None:
         report.notes.append(f"supervisions that do not lie in their cuts: {outside:,}; {_OUTSIDE}")
 
 
-def _shards(shar: SharSet, coded: CodesSet | None, published: Hashed) -> list[SharFiles]:
-    tars = {} if coded else shar.audio
-    home, codes = (coded.folder, coded.fields) if coded else (shar.folder, shar.codes)
+def _shards(shar: SharSet, coded: CodesSet | None, of: Verification) -> list[SharFiles]:
+    def tars_of(number: int, fields: Mapping[str, Shards]) -> dict[str, CheckedFile]:
+        tars = {name: shards[number] for name, shards in fields.items() if number in shards}
+        return {name: of.file(relative(tar, of.out)) for name, tar in tars.items()}
+
+    audio, codes = ({}, coded.fields) if coded else (shar.audio, shar.codes)
     shards = []
     for number, path in shar.shards.items():
-        here = {name: found[number] for name, found in tars.items() if number in found}
-        of_codes = {name: found[number] for name, found in codes.items() if number in found}
-        files = [(file, shar.folder) for file in (path, *here.values())] + [(file, home) for file in of_codes.values()]
-        hashes = {file: published(relative(file, root)) for file, root in files}
-        shards.append(SharFiles(path, here, of_codes, hashes, home / MIRROR))
+        cuts = CheckedFile(path) if coded else of.file(relative(path, of.out))
+        shards.append(SharFiles(cuts, tars_of(number, audio), tars_of(number, codes), of.out / MIRROR))
     return shards
 
 
 def _check_shard(files: SharFiles) -> ShardReport:
     """Read the whole shard: decode every recording, and compare every array of codes with its audio."""
     report = ShardReport()
-    cuts = _check_cuts(files, report)
+    cuts = _check_cuts(files.cuts, report)
     ids = [cut.id for cut in cuts]
-    report.num_lines = len(cuts)
-    report.set_ids(ids)
+    report.count_ids(ids)
     seconds: dict[str, list[float | None]] = {TARGET: [cut.duration for cut in cuts]}  # for codes without audio
     for name, tar in files.tars.items():
         seconds[TARGET if name == RECORDING else name] = _check_field(name, tar, files, cuts, report)
     audio_of = {codes: audio for audio, codes in CODES_OF.items()}
     for name, tar in files.codes.items():
-        where, lengths = f"{name}/{tar.name}", seconds.get(audio_of[tar.parent.name], [])
-        for pair, at in _aligned_pairs(where, tar, files.published.get(tar), "array", ids, files.cuts.name, report):
+        where, lengths = f"{name}/{tar.path.name}", seconds.get(audio_of[tar.path.parent.name], [])
+        for pair, at in _aligned_pairs(where, tar, "array", ids, files.cuts.path.name, report):
             if not pair.is_placeholder:
                 length = lengths[at] if at is not None and at < len(lengths) else None
                 _check_array(f"{where}: {pair.name}", pair, length, report)
     if not report.problems:
-        if files.cuts.suffix != ".gz":
-            report.problems += index_problems(files.cuts, "jsonl", f"cuts/{files.cuts.name}", files.mirror)
+        if (path := files.cuts.path).suffix != ".gz":
+            report.problems += index_problems(path, "jsonl", f"cuts/{path.name}", files.mirror)
         for name, tar in (files.tars | files.codes).items():
-            report.problems += index_problems(tar, "shar_tar", f"{name}/{tar.name}", files.mirror)
+            report.problems += index_problems(tar.path, "shar_tar", f"{name}/{tar.path.name}", files.mirror)
     return report
 
 
-def _check_cuts(files: SharFiles, report: ShardReport) -> list[_Cut]:
-    name = f"cuts/{files.cuts.name}"
+def _check_cuts(file: CheckedFile, report: ShardReport) -> list[_Cut]:
+    name = f"cuts/{file.path.name}"
     cuts: list[_Cut] = []
     try:
-        data = files.cuts.read_bytes()
-        report.compare(name, ContentHash(files.published.get(files.cuts), data))
-        text = gzip.decompress(data) if files.cuts.suffix == ".gz" else data
+        data = file.path.read_bytes()
+        report.compare(name, ContentHash(file.published, data))
+        text = gzip.decompress(data) if file.path.suffix == ".gz" else data
     except (OSError, EOFError, zlib.error) as error:
         report.problems.append(f"{name}: cannot be read: {error}")
         return cuts
@@ -207,14 +200,13 @@ def _check_record(cut: SourceCut, report: ShardReport) -> None:
 
 
 def _check_field(
-    name: str, tar: AnyPath, files: SharFiles, cuts: Sequence[_Cut], report: ShardReport
+    name: str, tar: CheckedFile, files: SharFiles, cuts: Sequence[_Cut], report: ShardReport
 ) -> list[float | None]:
     """Check the recordings in the tar of a field; returns the seconds of each recording, None if they are not known."""
-    where, ids = f"{name}/{tar.name}", [cut.id for cut in cuts]
-    published, seconds = files.published.get(tar), list[float | None]()
-    for pair, at in _aligned_pairs(where, tar, published, "recording", ids, files.cuts.name, report):
+    where, ids, seconds = f"{name}/{tar.path.name}", [cut.id for cut in cuts], list[float | None]()
+    for pair, at in _aligned_pairs(where, tar, "recording", ids, files.cuts.path.name, report):
         cut = cuts[at] if name in (RECORDING, TARGET) and at is not None else None
-        seconds.append(_check_recording(tar, where, pair, cut, report))
+        seconds.append(_check_recording(tar.path, where, pair, cut, report))
     return seconds
 
 
@@ -245,7 +237,7 @@ def _check_recording(tar: AnyPath, where: str, pair: Pair, cut: _Cut | None, rep
 
 
 def _aligned_pairs(
-    where: str, tar: AnyPath, published: str | None, kind: str, ids: Sequence[str], cuts: str, report: ShardReport
+    where: str, tar: CheckedFile, kind: str, ids: Sequence[str], cuts: str, report: ShardReport
 ) -> Iterator[tuple[Pair, int | None]]:
     """Yield the items of a tar, each with the number of its cut (from 0). Checks that item and cut have the same id.
 
@@ -255,14 +247,13 @@ def _aligned_pairs(
     Args:
         where: the name of the tar in messages.
         tar: the tar.
-        published: its published hash; None if that is not known.
         kind: the word for an item in messages, in the singular.
         ids: the ids of the cuts.
         cuts: the name of the file of the cuts.
         report: counts the items, and gets the problems.
     """
     count, aligned = 0, True
-    for pair in read_pairs(tar, where, published, report.problems):
+    for pair in read_pairs(tar.path, where, tar.published, report.problems):
         has_cut = count < len(ids)
         if has_cut and aligned and pair.cut_id != ids[count]:
             aligned = False  # later items are not aligned either
@@ -280,8 +271,8 @@ def _repeated_ids(shards: Sequence[SharFiles], hashes: Sequence[Hashes]) -> list
     places: dict[str, list[str]] = {}
     for shard, own in zip(shards, hashes, strict=True) if len(several) else ():
         if np.isin(own, several, kind="sort").any():  # tables of NumPy 2.0.0 overflow
-            for cut in _check_cuts(shard, ShardReport()):
-                places.setdefault(cut.id, []).append(shard.cuts.name)
+            for cut in _check_cuts(shard.cuts, ShardReport()):
+                places.setdefault(cut.id, []).append(shard.cuts.path.name)
     return [
         f"cut id {id} occurs {len(names)} times: {', '.join(names)}" for id, names in places.items() if len(names) > 1
     ]

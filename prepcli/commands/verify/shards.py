@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -12,9 +11,8 @@ from prepcli.audio.check import check_decoded
 from prepcli.audio.info import AudioInfo
 from prepcli.audio.probe import probe_bytes
 from prepcli.commands.verify.report import VerifyReport
-from prepcli.commands.verify.runs import PublishedRun
+from prepcli.commands.verify.runs import PublishedRun, published_files
 from prepcli.engine.publishing.hashes import OTHER_BYTES, ContentHash
-from prepcli.engine.publishing.output_files import PublishedFile
 from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.engine.state.store_output import OutputFiles
 from prepcli.errors import RecordRejected
@@ -27,19 +25,13 @@ from prepcli.processes.pools import map_in_order
 from prepcli.storage.paths import AnyPath
 
 Part = TypeVar("Part")
-Hashed = Callable[[str], str | None]
-"""A function that returns the published hash of a file (`ContentHash`), or None if it is not known.
-
-Its argument is the name of the file below OUT. The function counts the file as compared, so the caller must compare the
-hash with the content of the file.
-"""
 
 
 class CheckedFile(NamedTuple):
-    """A file to check, and its published hash if that is known."""
+    """A file to check, and its published hash (`ContentHash`) if that is known."""
 
     path: AnyPath
-    published: str | None
+    published: str | None = None
 
 
 @dataclass(slots=True)
@@ -60,8 +52,9 @@ class ShardReport:
     id_hashes: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))
     problems: list[str] = field(default_factory=list)
 
-    def set_ids(self, ids: Iterable[str]) -> None:
-        """Set `id_hashes` to the hashes of `ids`."""
+    def count_ids(self, ids: Sequence[str]) -> None:
+        """Set `num_lines` to the number of `ids`, and `id_hashes` to their hashes."""
+        self.num_lines = len(ids)
         hashes = [line_hash(id.encode("utf-8", "surrogatepass")) for id in ids]
         self.id_hashes = np.array(hashes, np.uint64)
 
@@ -73,38 +66,38 @@ class ShardReport:
 
 @dataclass
 class Verification:
-    """The state of one check of `out`, which the checks of all its sets share.
+    """The state of one check of `out`, which the checks of all its sets and manifests share.
 
     Attributes:
         out: the folder.
         runs: the runs that made its content.
-        published: the files that the runs have published, by name.
-        num_workers: maximum number of worker processes.
-        work_dir: the folder of the state of runs whose output is in a store.
         report: gets the counts and the problems.
+        num_workers: maximum number of worker processes.
+        audio_base_dir: the folder of relative audio paths in manifests; None for the default.
+        published: the files that the runs have published, by name.
         coded: the folder of the Shar set from which codes were made; `out`, unless `out` holds only codes.
     """
 
     out: AnyPath
     runs: Sequence[PublishedRun]
-    published: dict[str, PublishedFile]
-    num_workers: int
-    work_dir: Path | None
     report: VerifyReport
-    coded: AnyPath
+    num_workers: int = 1
+    audio_base_dir: AnyPath | None = None
 
     def __post_init__(self) -> None:
-        self.found = OutputFiles(self.out)
+        self.published = published_files(self.runs, self.report)
+        self.coded = self.out
+        self.files = OutputFiles(self.out)
         self.is_finished = all(run.is_finished for run in self.runs)
         self.compared: set[str] = set()
         self.unknown: set[str] = set()  # files of another command, for example, whose OUT.prepcli was removed
 
-    def published_hash(self, name: str) -> str | None:
-        """The published hash of a file, None if it is not known; the caller compares it."""
+    def file(self, name: str) -> CheckedFile:
+        """A file below `out`. It counts as compared, so the caller must compare its bytes with the published hash."""
         self.compared.add(name)
-        if name not in self.published and self.found.has(name):
+        if name not in self.published and self.files.has(name):
             self.unknown.add(name)
-        return self.published[name].hash if name in self.published else None
+        return CheckedFile(self.out / name, self.published[name].hash if name in self.published else None)
 
     def check(
         self, check: Callable[[Part], ShardReport], parts: Sequence[Part], prefix: str = "", *, decodes: bool = True
@@ -154,8 +147,8 @@ def check_rates(record: Record, rate: int) -> None:
 def repeated(hashes: Iterable[Hashes]) -> Hashes:
     """Return the hashes that occur more than once; a hash that occurs n times is returned n - 1 times."""
     in_order = np.sort(np.concatenate([np.empty(0, np.uint64), *hashes]))
-    found: Hashes = in_order[1:][in_order[1:] == in_order[:-1]]
-    return found
+    again: Hashes = in_order[1:][in_order[1:] == in_order[:-1]]
+    return again
 
 
 def line_hash(line: bytes) -> int:

@@ -1,20 +1,20 @@
 """Checks the shards, manifests, indexes and metadata of a tarred data set, at least as strictly as any loader."""
 
-import contextlib
 import re
 import tarfile
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
-from typing import IO
 
 from prepcli.audio.info import AudioInfo
 from prepcli.audio.limits import SAME_SECONDS
 from prepcli.commands.verify.indexes import index_problems
 from prepcli.commands.verify.report import VerifyReport
-from prepcli.commands.verify.shards import ShardReport, Verification, check_audio, check_rates, line_hash
+from prepcli.commands.verify.shards import CheckedFile, ShardReport, Verification, check_audio, check_rates, line_hash
 from prepcli.engine.publishing.hashes import ContentHash
 from prepcli.engine.state.work_folder import undone_versions
 from prepcli.errors import RecordRejected, UsageError, option
@@ -51,49 +51,39 @@ class ShardFiles:
         number: the number of the shard.
         tar: its tar; None for a set without tars.
         manifest: the file with its lines; None if they are not written yet, and only the tar is checked.
-        tar_hash: the published hash of the tar, if it is known.
-        manifest_hash: the published hash of the manifest, if it is known.
         whole: the name of the manifest over all shards, if the set has no manifest per shard; `manifest` is then a
             temporary file with the lines of this shard.
     """
 
     number: int
-    tar: AnyPath | None
-    manifest: AnyPath | None
-    tar_hash: str | None = None
-    manifest_hash: str | None = None
+    tar: CheckedFile | None
+    manifest: CheckedFile | None
     whole: str | None = None
-
-    def line(self, number: int) -> str:
-        """How messages name line `number` of `manifest`: by file and number, or with `whole` also by shard."""
-        assert self.manifest is not None
-        return f"{self.whole}: line {number} of shard {self.number}" if self.whole else f"{self.manifest.name}:{number}"
 
 
 def check_shard(files: ShardFiles) -> ShardReport:
     """Read the whole shard and decode every member."""
     report = ShardReport()
-    members = _check_tar(files, report) if files.tar is not None else None
+    members = _check_tar(files.tar, report) if files.tar is not None else None
     if files.manifest is not None:
         _check_manifest(files.manifest, files, members, report)
-    if not report.problems:
-        if files.tar is not None:
-            report.problems += index_problems(files.tar, "nemo_tar", files.tar.name)
-        if files.manifest is not None:
-            name = f"{files.manifest.parent.name}/{files.manifest.name}"
-            report.problems += index_problems(files.manifest, "jsonl", name)
+    if report.problems:
+        return report
+    if files.tar is not None:
+        report.problems += index_problems(files.tar.path, "nemo_tar", files.tar.path.name)
+    if files.manifest is not None:
+        path = files.manifest.path
+        report.problems += index_problems(path, "jsonl", f"{path.parent.name}/{path.name}")
     return report
 
 
-def _check_tar(files: ShardFiles, report: ShardReport) -> Members | None:
+def _check_tar(tar: CheckedFile, report: ShardReport) -> Members | None:
     """Check the members of a tar; returns them by name, or None if there is no tar."""
-    assert files.tar is not None
     members: Members = {}
-    name = files.tar.name
-    for member, data in read_members(files.tar, name, files.tar_hash, report.problems):
-        _check_member(files.tar, member, data, members, report)
+    for member, data in read_members(tar.path, tar.path.name, tar.published, report.problems):
+        _check_member(tar.path, member, data, members, report)
     report.num_members = len(members)
-    return members if files.tar.is_file() else None
+    return members if tar.path.is_file() else None
 
 
 def _check_member(tar: AnyPath, member: tarfile.TarInfo, data: bytes, members: Members, report: ShardReport) -> None:
@@ -117,16 +107,16 @@ def _check_member(tar: AnyPath, member: tarfile.TarInfo, data: bytes, members: M
     members[member.name] = info
 
 
-def _check_manifest(manifest: AnyPath, files: ShardFiles, members: Members | None, report: ShardReport) -> None:
-    name = files.whole or manifest.name
-    content = ContentHash(files.manifest_hash)
+def _check_manifest(manifest: CheckedFile, files: ShardFiles, members: Members | None, report: ShardReport) -> None:
+    name = files.whole or manifest.path.name
+    content = ContentHash(manifest.published)
     seen: set[str] = set()
     try:
-        for number, line in enumerate(_lines_of(manifest), start=1):
+        for number, line in enumerate(_lines_of(manifest.path), start=1):
             content.update(line)
             report.num_lines += 1
             report.lines_digest += line_hash(line)
-            where = files.line(number)
+            where = f"{name}: line {number} of shard {files.number}" if files.whole else f"{name}:{number}"
             if not line.strip():
                 report.problems.append(f"{where}: a blank line, which ends NeMo's reading")
                 continue
@@ -147,8 +137,9 @@ def _check_manifest(manifest: AnyPath, files: ShardFiles, members: Members | Non
         report.problems.append(f"{name}: cannot be read: {error.strerror or error}")
         return
     report.compare(name, content)
-    for member in [member for member in members or {} if member not in seen]:
-        report.problems.append(f"{TAR_NAME.format(files.number)}: member {member} has no line in {name}")
+    tar = TAR_NAME.format(files.number)
+    unnamed = (member for member in members or {} if member not in seen)
+    report.problems += [f"{tar}: member {member} has no line in {name}" for member in unnamed]
 
 
 def _check_line(where: str, record: Record, members: Members, report: ShardReport) -> None:
@@ -189,24 +180,18 @@ def _lines_by_shard(
     Returns:
         Two counters by the number of the shard: the number of its lines, and the sum of their hashes (`line_hash`).
     """
-    totals: Counter[int] = Counter()
-    digests: Counter[int] = Counter()
-    file: IO[bytes] | None = None
-    written: int | None = None
+    totals, digests = Counter[int](), Counter[int]()
     try:
-        with contextlib.ExitStack() as opened:
-            for number, line in enumerate(_lines_of(whole), start=1):
-                shard = _shard_of(line)
-                if shard is None:
-                    problems.append(f"{where}:{number}: no usable line with a shard_id")
-                    continue
-                totals[shard] += 1
-                digests[shard] += line_hash(line)
-                if scratch is not None:
-                    if file is None or written != shard:
-                        opened.close()
-                        file, written = opened.enter_context((scratch / _SCRATCH.format(shard)).open("ab")), shard
-                    file.write(line)
+        for shard, numbered_lines in groupby(enumerate(_lines_of(whole), start=1), key=lambda item: _shard_of(item[1])):
+            if shard is None:
+                problems += [f"{where}:{number}: no usable line with a shard_id" for number, _ in numbered_lines]
+                continue
+            with (scratch / _SCRATCH.format(shard)).open("ab") if scratch else nullcontext() as file:
+                for _, line in numbered_lines:
+                    totals[shard] += 1
+                    digests[shard] += line_hash(line)
+                    if file is not None:
+                        file.write(line)
     except OSError as error:
         problems.append(f"{where}: cannot be read: {error.strerror}")
     return totals, digests
@@ -232,10 +217,10 @@ def verify_tarred(tarred: TarredSet, of: Verification) -> None:
         _verify(part, of)
 
 
-def _verify(one: TarredSet, of: Verification) -> None:
-    folder, whole, report = one.folder, one.whole, of.report
+def _verify(tarred: TarredSet, of: Verification) -> None:
+    folder, whole, report = tarred.folder, tarred.whole, of.report
     prefix = "" if folder == of.out else f"{relative(folder, of.out)}/"
-    config = _dataset_config(folder, one.version, prefix, report) if of.is_finished or whole.is_file() else {}
+    config = _dataset_config(folder, tarred.version, prefix, report) if of.is_finished or whole.is_file() else {}
     numbers = tar_numbers(folder)
     shard_manifests = list(numbered(folder / SHARD_MANIFEST_FOLDER, SHARD_MANIFEST_FILE))
     for removed in undone_versions(folder):
@@ -243,7 +228,7 @@ def _verify(one: TarredSet, of: Verification) -> None:
             f"{prefix}version {removed} is not completely removed; complete it with the version of prepcli that has "
             f"begun it ({option('--undo-concat')})"
         )
-        numbers, shard_manifests = list(one.shards), list(one.manifests)
+        numbers, shard_manifests = list(tarred.shards), list(tarred.manifests)
     in_config = config.get("num_shards") or 0
     expected = max(in_config, len(numbers), len(shard_manifests))
     has_whole = of.is_finished or 0 < expected <= in_config  # the last step of a run writes the whole manifest
@@ -259,27 +244,21 @@ def _verify(one: TarredSet, of: Verification) -> None:
             totals, digests = _lines_by_shard(whole, prefix + whole.name, report.problems, scratch)
         elif scratch is not None and whole.is_file():
             _lines_by_shard(whole, prefix + whole.name, [], scratch)
-        found = numbers or shard_manifests or sorted(totals)
-        if found and not numbers:
+        checked = numbers or shard_manifests or sorted(totals)
+        if checked and not numbers:
             report.notes.append(f"{folder} has no tars, as with --only-manifests: only its manifests were checked")
-        lines = {} if scratch is None else {number: scratch / _SCRATCH.format(number) for number in found}
-        for path in lines.values() if has_whole and whole.is_file() else ():
-            path.touch()  # of a shard without lines
-        manifests: Mapping[int, AnyPath] = {number: path for number, path in lines.items() if path.exists()}
-        if shard_manifests:
-            manifests = {number: folder / SHARD_MANIFEST_NAME.format(number) for number in found}
-        shards = [
-            ShardFiles(
-                number,
-                folder / TAR_NAME.format(number) if numbers else None,
-                manifests.get(number),
-                of.published_hash(prefix + TAR_NAME.format(number)),
-                of.published_hash(prefix + SHARD_MANIFEST_NAME.format(number)) if shard_manifests else None,
-                None if shard_manifests else whole.name,
-            )
-            for number in found
-        ]
-        for number, shard in zip(found, of.check(check_shard, shards, prefix), strict=True):
+        shards = []
+        for number in checked:
+            tar = of.file(prefix + TAR_NAME.format(number)) if numbers else None
+            if scratch is None:
+                manifest = of.file(prefix + SHARD_MANIFEST_NAME.format(number))
+                shards.append(ShardFiles(number, tar, manifest))
+                continue
+            lines = scratch / _SCRATCH.format(number)
+            if has_whole and whole.is_file():
+                lines.touch()  # of a shard without lines
+            shards.append(ShardFiles(number, tar, CheckedFile(lines) if lines.exists() else None, whole.name))
+        for number, shard in zip(checked, of.check(check_shard, shards, prefix), strict=True):
             if has_whole and (totals[number], digests[number]) != (shard.num_lines, shard.lines_digest):
                 report.problems.append(
                     f"{prefix}{whole.name}: its {totals[number]} lines of shard {number} are not the "
@@ -287,7 +266,7 @@ def _verify(one: TarredSet, of: Verification) -> None:
                 )
     if has_whole and not report.problems:
         report.problems += index_problems(whole, "jsonl", f"{prefix}{whole.name}")
-    for number in sorted(set(totals) - set(found)):
+    for number in sorted(set(totals) - set(checked)):
         report.problems.append(f"{prefix}{whole.name}: names shard {number}, which does not exist")
 
 

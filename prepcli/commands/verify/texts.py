@@ -6,7 +6,7 @@ from prepcli.commands.verify.report import MAX_PROBLEMS, VerifyReport
 from prepcli.commands.verify.runs import PublishedRun
 from prepcli.errors import RecordRejected
 from prepcli.manifest.fields import decode_value, parse_fields
-from prepcli.manifest.scan import lines_of, ranges_of
+from prepcli.manifest.scan import Range, lines_of
 from prepcli.manifest.sources import is_gzip, open_bytes
 from prepcli.storage.paths import AnyPath
 
@@ -28,21 +28,19 @@ def is_texts(path: AnyPath, runs: Sequence[PublishedRun]) -> bool:
 def verify_texts(path: AnyPath, report: VerifyReport) -> None:
     """Check that each line has `text` and one field for TTS: all `tts_text`, or all `tts_text_normalized`."""
     read_field: str | None = None
-    number = num_problems = 0
-    for part in ranges_of(str(path), path.stat().st_size):
-        for line in lines_of(part):
-            number += 1
-            try:
-                found, problem = _check_line(line)
-            except RecordRejected as rejected:
-                found, problem = None, rejected.detail
-            read_field = read_field or found
-            if found is not None and found != read_field:
-                problem = f"it has {found}, and lines before it have {read_field}"
-            report.records += problem is None
-            if problem is not None and num_problems < MAX_PROBLEMS:
-                num_problems += 1
-                report.problems.append(f"{path.name}:{number}: {problem}")
+    problems: list[str] = []
+    for number, line in enumerate(lines_of(Range(str(path), 0, None)), start=1):
+        try:
+            name, problem = _check_line(line)
+        except RecordRejected as rejected:
+            name, problem = None, rejected.detail
+        read_field = read_field or name
+        if name is not None and name != read_field:
+            problem = f"it has {name}, and lines before it have {read_field}"
+        report.records += problem is None
+        if problem is not None and len(problems) < MAX_PROBLEMS:
+            problems.append(f"{path.name}:{number}: {problem}")
+    report.problems += problems
 
 
 def _check_line(line: bytes) -> tuple[str | None, str | None]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from prepcli.audio.probe import probe
-from prepcli.commands.verify.shards import CheckedFile, Hashed, ShardReport, check_audio
+from prepcli.commands.verify.shards import CheckedFile, ShardReport, Verification, check_audio
 from prepcli.errors import RecordRejected
 from prepcli.formats.audio_names import WENET_FORMATS
 from prepcli.formats.tar import read_members
@@ -14,7 +14,7 @@ from prepcli.formats.wenet import LIST_NAME, RAW_LIST_NAME, WenetSet, is_dropped
 from prepcli.manifest.scan import Range, lines_of, ranges_of
 
 
-def find(export: WenetSet, published: Hashed) -> tuple[Sequence[CheckedFile | Range], list[str]]:
+def find(export: WenetSet, of: Verification) -> tuple[Sequence[CheckedFile | Range], list[str]]:
     """The shards to check, and the problems of `shards.list`; or the parts of a data list.
 
     The list must name all shards of the folder, each once; absolute paths must exist.
@@ -32,13 +32,12 @@ def find(export: WenetSet, published: Hashed) -> tuple[Sequence[CheckedFile | Ra
         if path.is_absolute() and not path.is_file():
             problems.append(f"{LIST_NAME}:{number}: there is no file {path}; has the directory been moved?")
     names = [path.name for path in listed]
-    there = [f"{prefix}_{number:09d}.tar" for prefix, found in shards_in(export.folder).items() for number in found]
+    there = [f"{prefix}_{number:09d}.tar" for prefix, shards in shards_in(export.folder).items() for number in shards]
     problems += [f"{name}: is not in {LIST_NAME}" for name in there if name not in names]
     problems += [f"{name}: missing" for name in names if name not in there]
     if len(set(names)) < len(names):
         problems.append(f"{LIST_NAME}: names a shard twice")
-    parts = [CheckedFile(export.folder / name, published(name)) for name in dict.fromkeys(names) if name in there]
-    return parts, problems
+    return [of.file(name) for name in dict.fromkeys(names) if name in there], problems
 
 
 def check(part: CheckedFile | Range) -> ShardReport:
@@ -75,8 +74,7 @@ def _check_shard(shard: CheckedFile) -> ShardReport:
             text = None
     if text is not None:
         report.problems.append(f"{name}: {text[0]} has no audio")
-    report.num_lines = len(keys)
-    report.set_ids(keys)
+    report.count_ids(keys)
     return report
 
 
@@ -105,8 +103,8 @@ def _check_lines(part: Range) -> ShardReport:
         keys.append(key)
         report.seconds += seconds
         report.num_dropped += is_dropped(seconds, num_tokens(text))
-    report.num_lines = report.num_members = len(keys)
-    report.set_ids(keys)
+    report.num_members = len(keys)
+    report.count_ids(keys)
     return report
 
 

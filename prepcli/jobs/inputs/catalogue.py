@@ -65,7 +65,7 @@ class FieldNames:
         for name, given, usual in wanted:
             if given is not None and given not in fields:
                 raise RecordRejected(RejectReason.MISSING_FIELD, f"there is no {given}")
-            source = given or next((one for one in usual if one in present), None)
+            source = given or next((name for name in usual if name in present), None)
             if source is not None:
                 taken |= {source, name}
                 renamed[name] = present.get(source)
@@ -101,9 +101,9 @@ def stated_duration(fields: Mapping[str, Any]) -> float | None:
 
     It is the value of the first field of `DURATION_NAMES` that is not null.
     """
-    found: object = next((fields[name] for name in DURATION_NAMES if fields.get(name) is not None), None)
-    if isinstance(found, (int, float)) and not isinstance(found, bool) and 0 < found <= MAX_SECONDS:
-        return float(found)
+    duration: object = next((fields[name] for name in DURATION_NAMES if fields.get(name) is not None), None)
+    if isinstance(duration, (int, float)) and not isinstance(duration, bool) and 0 < duration <= MAX_SECONDS:
+        return float(duration)
     return None
 
 

@@ -30,13 +30,13 @@ def data_of(spec: str, texts: Texts = "refuse") -> DataSet | Mix:
     """
     spec = with_commits(spec)
     if not is_dir(spec):
-        found = containers_at(spec)
-        return _of_one_split(found, spec) if found else resolve_input(spec, texts)
+        containers = containers_at(spec)
+        return _of_one_split(containers, spec) if containers else resolve_input(spec, texts)
     try:
         return resolve_input(spec, texts)
     except UsageError:
-        if found := containers_at(spec):
-            return _of_one_split(found, spec)
+        if containers := containers_at(spec):
+            return _of_one_split(containers, spec)
         raise
 
 
@@ -68,7 +68,9 @@ def containers_at(path: str, *, of_rows: bool = False) -> list[str]:
     if not is_container and (path.endswith(MANIFEST_SUFFIXES) or list_kind(path_of(path)) is None):
         return []
     try:
-        return [one for one in manifests_of(path, SetInput(split=EVERY)) if isinstance(one, Catalogue)]
+        return [
+            container for container in manifests_of(path, SetInput(split=EVERY)) if isinstance(container, Catalogue)
+        ]
     except NoDataSetError:
         if is_folder and not on_hub(path):
             return []

@@ -90,24 +90,24 @@ class KeyRule:
         return split_at_first_dot if is_unclear else split_at_last_dot
 
     def _samples(self, names: Iterable[str], split: _Split) -> "_Samples":
-        found: dict[str, _Sample] = {}
+        by_key: dict[str, _Sample] = {}
         for name in names:
             if (key := split(name)) is not None:
-                sample = found.setdefault(key.key, _Sample())
+                sample = by_key.setdefault(key.key, _Sample())
                 if is_audio(key.extension, self._audio):
                     sample.num_audio += 1
                 elif key.extension in ("json", *TEXTS, *FIELD_OF):
                     sample.num_texts += 1
                 else:
                     sample.num_others += 1
-        samples = found.values()
+        samples = by_key.values()
         return _Samples(
             (
-                sum(one.num_audio for one in samples if one.num_texts),
-                sum(one.num_audio for one in samples),
-                -sum(one.num_texts + one.num_others for one in samples if not one.num_audio),
+                sum(sample.num_audio for sample in samples if sample.num_texts),
+                sum(sample.num_audio for sample in samples),
+                -sum(sample.num_texts + sample.num_others for sample in samples if not sample.num_audio),
             ),
-            any(one.num_audio > 1 for one in samples),
+            any(sample.num_audio > 1 for sample in samples),
         )
 
     def choice(self, path: str, names: list[str]) -> str:

@@ -34,21 +34,21 @@ def raw_list_lines(path: str) -> Iterator[bytes]:
         if not text.strip():
             continue
         try:
-            one = _decode(text)
+            item = _decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             yield text + b"\n"  # the reader of the line reports why it cannot be used
             continue
-        audio = one.wav if os.path.exists(one.wav) else os.path.join(folder, one.wav)
+        audio = item.wav if os.path.exists(item.wav) else os.path.join(folder, item.wav)
         audio = os.path.abspath(audio)
-        texts = {"text": one.txt, "speaker": one.spk}
-        fields: dict[str, Any] = {"id": one.key} | {name: text for name, text in texts.items() if text is not None}
+        texts = {"text": item.txt, "speaker": item.spk}
+        fields: dict[str, Any] = {"id": item.key} | {name: text for name, text in texts.items() if text is not None}
         try:
-            if one.end is None:
+            if item.end is None:
                 offset, seconds = None, probe(audio).duration
             else:
-                offset, seconds = one.start or 0.0, one.end - (one.start or 0.0)
+                offset, seconds = item.start or 0.0, item.end - (item.start or 0.0)
                 if not seconds > 0:
-                    raise RecordRejected(RejectReason.BAD_DURATION, f"end {one.end} is not after start {one.start}")
+                    raise RecordRejected(RejectReason.BAD_DURATION, f"end {item.end} is not after start {item.start}")
             yield line(audio, seconds, fields, offset)
         except RecordRejected as rejected:
             yield unusable(audio, rejected, fields)

@@ -40,11 +40,11 @@ def manifests_of(spec: str, options: SetInput, commits: Commits = dict[str, str]
     spec = with_commits(spec, commits)
     if options.input_format == "manifest":
         return expand_paths(spec)
-    found: list[str] = []
+    manifests: list[str] = []
     for path in expand_paths(spec, of_folder=partial(_in_folder, options=options)):
         is_plain = isinstance(path, Catalogue) or (_is_manifest(path) and not _OF_TARRED.search(path))
-        found += [path] if is_plain else _in_file(path, options)
-    return found
+        manifests += [path] if is_plain else _in_file(path, options)
+    return manifests
 
 
 def _is_manifest(path: str) -> bool:
@@ -68,7 +68,7 @@ def refuse_unused(inputs: Sequence[str], options: SetInput) -> None:
 
     `inputs`: manifests and containers, as `manifests_of` returns them.
     """
-    if any(getattr(options, one.name) is not None for one in fields(SetInput)):
+    if any(getattr(options, field.name) is not None for field in fields(SetInput)):
         from prepcli.jobs.inputs.unused import refuse_unused_options
 
         refuse_unused_options(inputs, options)
@@ -76,7 +76,7 @@ def refuse_unused(inputs: Sequence[str], options: SetInput) -> None:
 
 def describe(manifests: Sequence[str], num_records: int) -> list[str]:
     """A sentence on the recognized inputs, such as "tarred set, 4 shards, 48 records"; empty if all are manifests."""
-    kinds = Counter(one.kind for one in manifests if isinstance(one, Catalogue))
+    kinds = Counter(manifest.kind for manifest in manifests if isinstance(manifest, Catalogue))
     named = [f"{kind}, {count:,} {INPUT_KINDS[kind].file}{'s' * (count != 1)}" for kind, count in kinds.items()]
     if not named:
         return []
@@ -96,24 +96,24 @@ def _holds_audio(path: str) -> bool:
 
 def refuse_containers(manifests: Sequence[str], flag: str) -> None:
     """Raise `UsageError` if audio lies in containers, because the option `flag` would list files that do not exist."""
-    for one in manifests:
-        if _holds_audio(one):
+    for manifest in manifests:
+        if _holds_audio(manifest):
             raise UsageError(
-                f"the audio of {one} lies in a container, and {option(flag)} lists files for a trainer: leave it out, "
-                "or unpack the audio first with prepcli convert-audio"
+                f"the audio of {manifest} lies in a container, and {option(flag)} lists files for a trainer: leave it "
+                "out, or unpack the audio first with prepcli convert-audio"
             )
 
 
 def refuse_one_pass(manifests: Sequence[str]) -> None:
     """Raise `UsageError` if a container can only be read in the order of its members."""
-    for one in manifests:
-        if isinstance(one, Catalogue) and one.is_one_pass:
-            if on_hub(one):
+    for manifest in manifests:
+        if isinstance(manifest, Catalogue) and manifest.is_one_pass:
+            if on_hub(manifest):
                 raise UsageError(
-                    f"{one} is read in its order, because each record out of order would fetch a row group: leave out "
-                    f"{option('--shuffle')}, and shuffle what you make of it in a second run"
+                    f"{manifest} is read in its order, because each record out of order would fetch a row group: leave "
+                    f"out {option('--shuffle')}, and shuffle what you make of it in a second run"
                 )
             raise UsageError(
-                f"{one} is compressed and can only be read in its order: leave out {option('--shuffle')}, and shuffle "
-                "what you make of it in a second run"
+                f"{manifest} is compressed and can only be read in its order: leave out {option('--shuffle')}, and "
+                "shuffle what you make of it in a second run"
             )

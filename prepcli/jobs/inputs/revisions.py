@@ -30,8 +30,8 @@ def with_commits(spec: str, commits: Commits = dict[str, str]) -> str:
         return spec
     known = commits()
 
-    def pinned(found: re.Match[str]) -> str:
-        address = parse_address(found[0])
+    def pinned(match: re.Match[str]) -> str:
+        address = parse_address(match[0])
         commit = known.get(str(address)) or call(hub.commit_of, address)
         note_revision(str(address), commit)
         return str(address._replace(bucket=f"{address.bucket.partition('@')[0]}@{commit}"))

@@ -381,12 +381,12 @@ def _fields(members: Iterable[tuple[str, Member]]) -> dict[str, Any]:
 
 def _decoded(member: Member) -> dict[str, Any]:
     try:
-        found = msgspec.json.decode(_bytes_of(member))
+        content = msgspec.json.decode(_bytes_of(member))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RecordRejected(RejectReason.BROKEN_JSON, f"{member.name}: broken JSON: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise RecordRejected(RejectReason.BROKEN_JSON, f"{member.name} is not a JSON object")
-    return found
+    return content
 
 
 def _text_of(member: Member) -> str:

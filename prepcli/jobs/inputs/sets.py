@@ -92,8 +92,8 @@ def containers_of_file(path: str, options: SetInput) -> list[str]:
         return _wenet(WenetSet(path_of(path), is_raw=kind == "raw"), options)
     if (match := CUTS_FILE.match(name)) and wanted in (None, "shar"):
         folder = path_of(path).parent
-        for one in (SharSet(folder, is_flat=True), SharSet(folder.parent)):
-            tars = {field: tars[int(match[1])] for field, tars in one.audio.items() if int(match[1]) in tars}
+        for shar in (SharSet(folder, is_flat=True), SharSet(folder.parent)):
+            tars = {field: tars[int(match[1])] for field, tars in shar.audio.items() if int(match[1]) in tars}
             if tars:
                 return [_shar(path, tars)]
     return [path]
@@ -111,9 +111,10 @@ def containers_in(folder: str, options: SetInput) -> list[str]:
     if top.name == SHARD_MANIFEST_FOLDER:
         top = top.parent
     refuse_unfinished(top)
-    for one in sets_in(top):
-        if wanted in (None, one.kind) and one.kind in _READERS and (found := _READERS[one.kind](one, options)):
-            return found
+    for stored in sets_in(top):
+        reader = _READERS.get(stored.kind) if wanted in (None, stored.kind) else None
+        if reader is not None and (containers := reader(stored, options)):
+            return containers
     names = listing(top).files
     tars = sorted((name for name in names if name.lower().endswith(_TARS)), key=by_number)
     if tars and wanted in (None, "webdataset", "wenet"):
@@ -138,13 +139,13 @@ def containers_in(folder: str, options: SetInput) -> list[str]:
     )
 
 
-def _check_gaps(one: StoredSet) -> None:
+def _check_gaps(stored: StoredSet) -> None:
     """Raise `UsageError` if a number between those of two shards is missing."""
-    numbers = list(one.shards)
+    numbers = list(stored.shards)
     if missing := sorted(set(range(min(numbers, default=0), max(numbers, default=0))) - set(numbers)):
         raise UsageError(
-            f"{one.folder} lacks shard {missing[0]}, and has shard {max(numbers)}; copy it again, or name the files of "
-            "the others"
+            f"{stored.folder} lacks shard {missing[0]}, and has shard {max(numbers)}; copy it again, or name the files "
+            "of the others"
         )
 
 
@@ -172,29 +173,29 @@ def _of_parquet(files: ParquetSet, options: SetInput) -> list[str]:
     return [_parquet(path, options) for path in paths]
 
 
-def _of_tarred(one: TarredSet) -> list[str]:
-    one.check_tars()
-    if one.manifests:
-        check_complete(one.manifests, one.shards, one.folder)
-        return [_tarred(str(one.manifests[number]), {None: str(tar)}) for number, tar in one.shards.items()]
-    if not one.whole.is_file():
+def _of_tarred(tarred: TarredSet) -> list[str]:
+    tarred.check_tars()
+    if tarred.manifests:
+        check_complete(tarred.manifests, tarred.shards, tarred.folder)
+        return [_tarred(str(tarred.manifests[number]), {None: str(tar)}) for number, tar in tarred.shards.items()]
+    if not tarred.whole.is_file():
         return []  # tars of another kind may have such names
-    return [_tarred(str(one.whole), {number: str(tar) for number, tar in one.shards.items()})]
+    return [_tarred(str(tarred.whole), {number: str(tar) for number, tar in tarred.shards.items()})]
 
 
 def _of_manifest(path: str) -> list[str]:
     """The tarred set of which a file is the whole manifest, or the manifest of a shard; the file if it has no tars."""
     file = path_of(path)
     is_shard = file.parent.name == SHARD_MANIFEST_FOLDER
-    one = TarredSet(file.parent.parent if is_shard else file.parent)
-    if not one.has_tars:
+    tarred = TarredSet(file.parent.parent if is_shard else file.parent)
+    if not tarred.has_tars:
         return [path]
     if not is_shard:
-        return [_tarred(path, {number: str(tar) for number, tar in one.shards.items()})]
-    number = next((number for number, manifest in one.manifests.items() if manifest.name == file.name), None)
-    if number not in one.shards:
-        raise UsageError(f"{one.folder} lacks the tar of {path}; copy it again")
-    return [_tarred(path, {None: str(one.shards[number])})]
+        return [_tarred(path, {number: str(tar) for number, tar in tarred.shards.items()})]
+    number = next((number for number, manifest in tarred.manifests.items() if manifest.name == file.name), None)
+    if number not in tarred.shards:
+        raise UsageError(f"{tarred.folder} lacks the tar of {path}; copy it again")
+    return [_tarred(path, {None: str(tarred.shards[number])})]
 
 
 def _tarred(manifest: str, tars: Mapping[int | None, str]) -> Catalogue:
@@ -208,11 +209,11 @@ def _tarred(manifest: str, tars: Mapping[int | None, str]) -> Catalogue:
     )
 
 
-def _of_shard(one: SharSet, number: int, cuts: AnyPath) -> Catalogue:
-    tars = {field: tars[number] for field, tars in one.audio.items() if number in tars}
-    missing = [field for field, tars in one.audio.items() if number not in tars]
+def _of_shard(shar: SharSet, number: int, cuts: AnyPath) -> Catalogue:
+    tars = {field: tars[number] for field, tars in shar.audio.items() if number in tars}
+    missing = [field for field, tars in shar.audio.items() if number not in tars]
     if missing:
-        raise UsageError(f"{one.folder} lacks the tar of {missing[0]} of shard {number}; copy it again")
+        raise UsageError(f"{shar.folder} lacks the tar of {missing[0]} of shard {number}; copy it again")
     return _shar(str(cuts), tars)
 
 
@@ -245,15 +246,15 @@ def _samples(path: str, keys: Keys | None, options: SetInput) -> Catalogue:
 
 def _zip(path: str, options: SetInput) -> Catalogue:
     keys = _keys(options)
-    found = _archive(check_file(path, "zip archive"), keys, options, f"zip{f' {keys}' if keys else ''}", ZIP)
+    archive = _archive(check_file(path, "zip archive"), keys, options, f"zip{f' {keys}' if keys else ''}", ZIP)
     members = ZipMembers(path)
-    found.is_one_pass = members.is_deflated
+    archive.is_one_pass = members.is_deflated
     if members.is_unknown and options.name_encoding is None:
         tell(
             f"note: {path} does not say how its names are encoded, and they are not UTF-8: they are read as cp437; if "
             f"that is wrong, name their encoding with {option('--name-encoding')}"
         )
-    return found
+    return archive
 
 
 def _archive(path: str, keys: Keys | None, options: SetInput, how: str, kind: str) -> Catalogue:
@@ -264,17 +265,17 @@ def _archive(path: str, keys: Keys | None, options: SetInput, how: str, kind: st
 
 def _parquet(path: str, options: SetInput) -> Catalogue:
     columns = given_columns(options)
-    found = Catalogue(check_file(path), partial(row_lines, columns=columns), (), f"parquet {columns}", PARQUET)
-    found.is_one_pass = on_hub(path)
-    return found
+    catalogue = Catalogue(check_file(path), partial(row_lines, columns=columns), (), f"parquet {columns}", PARQUET)
+    catalogue.is_one_pass = on_hub(path)
+    return catalogue
 
 
-def _wenet(one: WenetSet, options: SetInput) -> list[str]:
+def _wenet(wenet: WenetSet, options: SetInput) -> list[str]:
     if options.split not in (None, EVERY):
-        raise UsageError(f"{option('--split', options.split)}: {one.list} is a list, and all of its files are read")
-    if one.is_raw:
-        return [Catalogue(check_file(str(one.list)), raw_list_lines, (), "wenet list", LIST)]
-    return [_samples(str(tar), "wenet", options) for tar in one.tars]
+        raise UsageError(f"{option('--split', options.split)}: {wenet.list} is a list, and all of its files are read")
+    if wenet.is_raw:
+        return [Catalogue(check_file(str(wenet.list)), raw_list_lines, (), "wenet list", LIST)]
+    return [_samples(str(tar), "wenet", options) for tar in wenet.tars]
 
 
 _READERS: dict[str, Callable[[Any, SetInput], list[str]]] = {
@@ -359,8 +360,8 @@ def _check_numbers(paths: Sequence[str]) -> None:
     """Raise `UsageError` if a numbered file is missing: `a-00000-of-00018.parquet` is one of 18 numbered files."""
     counts: dict[tuple[str, int], set[int]] = {}
     for path in paths:
-        if found := SPLIT_FILE.match(path):
-            counts.setdefault((found[1], int(found[3])), set()).add(int(found[2]))
+        if match := SPLIT_FILE.match(path):
+            counts.setdefault((match[1], int(match[3])), set()).add(int(match[2]))
     for (stem, count), numbers in counts.items():
         if missing := sorted(set(range(count)) - numbers):
             raise UsageError(f"{stem}-{missing[0]:05d}-of-{count:05d}.parquet is missing; download it too")

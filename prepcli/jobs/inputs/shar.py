@@ -61,10 +61,10 @@ def target_of(fields: Mapping[str, object]) -> str:
     Raises:
         UsageError: there is no field but `context_audio`.
     """
-    found = next((name for name in ("recording", TARGET, *sorted(fields)) if name in fields and name != CONTEXT), None)
-    if found is None:
+    field = next((name for name in ("recording", TARGET, *sorted(fields)) if name in fields and name != CONTEXT), None)
+    if field is None:
         raise UsageError(f"the Lhotse Shar has no audio of its cuts, only {CONTEXT}; copy the folder {TARGET} too")
-    return found
+    return field
 
 
 def _pairs(tar: str) -> Iterator[str]:

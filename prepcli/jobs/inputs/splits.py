@@ -18,10 +18,10 @@ def split_of(name: str) -> str:
 
 def split_in(name: str) -> str | None:
     """The split that the name of a file and those of its folders name; None if they name none."""
-    if found := re.search(r"(?:^|/)split=([^/]+)/", name):
-        return found[1]
-    if found := SPLIT_FILE.match(name.rpartition("/")[2]):
-        return found[1]
+    if match := re.search(r"(?:^|/)split=([^/]+)/", name):
+        return match[1]
+    if match := SPLIT_FILE.match(name.rpartition("/")[2]):
+        return match[1]
     for part in (*name.split("/")[:-1], name.rpartition("/")[2].rpartition(".")[0]):
         for word in _WORD.findall(part.lower()):
             if (split := canonical(word)) in _SPLITS:

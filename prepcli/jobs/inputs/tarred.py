@@ -68,9 +68,9 @@ def tarred_lines(manifest: str, tars: Mapping[int | None, str]) -> Iterator[byte
 
 
 def _members(tar: str) -> TarMembers:
-    found = container(tar)
-    assert isinstance(found, TarMembers)
-    return found
+    members = container(tar)
+    assert isinstance(members, TarMembers)
+    return members
 
 
 def _note_skipped(

@@ -12,7 +12,7 @@ _COLUMNS = ("split", "audio_column", "text_column", "speaker_column", "lang_colu
 
 def refuse_unused_options(inputs: Sequence[str], options: SetInput) -> None:
     """`prepcli.jobs.inputs.named.refuse_unused`, for a call that gives such an option."""
-    names = [one.kind if isinstance(one, Catalogue) else MANIFEST for one in inputs]
+    names = [path.kind if isinstance(path, Catalogue) else MANIFEST for path in inputs]
     kinds = [INPUT_KINDS[name] for name in names]
     read_as = f"{inputs[0]} is read as {kinds[0].article}{names[0]}"
     wanted = options.input_format

@@ -198,6 +198,15 @@ def test_any_manifest(corpus: Path) -> None:
     assert "cut off" in found[3]
 
 
+def test_a_long_last_line_without_an_end(corpus: Path) -> None:
+    """It crosses a whole part of the manifest, of 2 MiB, in which then no line begins."""
+    manifest = corpus / "manifest.json"
+    first, *others = read_lines(manifest)
+    text = json.dumps(first | {"text": "a " * (5 << 19)})
+    manifest.write_text("".join(f"{json.dumps(line)}\n" for line in others) + text)
+    assert problems(manifest) == ["manifest.json:48: cut off: no line end"]
+
+
 def test_a_manifest_away_from_its_audio(tmp_path: Path) -> None:
     manifest = Path(shutil.copy(MINI_CORPUS / "segments.json", tmp_path))
     assert len(problems(manifest)) == 6
