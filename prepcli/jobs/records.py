@@ -180,12 +180,17 @@ class Records:
 
     def absolute_paths(self, record: int, entry: Record) -> dict[str, Value]:
         """The fields of a record that hold a relative path of audio, each with the absolute path."""
-        paths = {name: entry.get(name) for name in AUDIO_FIELDS}
+        paths = {name: entry.get(name) for name in AUDIO_FIELDS if name in entry.fields}
         return {
             name: self.audio_path(record, path)
             for name, path in paths.items()
             if isinstance(path, str) and path and not is_absolute(path)
         }
+
+    def other_audio(self, record: int, entry: Record) -> dict[str, Value]:
+        """As `absolute_paths`, without the audio of the record itself, which a data set has in a file of its own."""
+        paths = self.absolute_paths(record, entry) if entry.fields.keys() & AUDIO_FIELDS[1:] else {}
+        return {name: path for name, path in paths.items() if name != "audio_filepath"}
 
     def reject_source(self, record: int) -> bytes:
         """The record's line for `rejects.jsonl`, with absolute paths if the manifests have different base folders."""

@@ -76,6 +76,7 @@ class _Shard:
     def add(self, number: int, record: Record) -> None:
         """Write a record, completely or not at all."""
         changes, remove = self._place(number, record)
+        changes |= self._contents.records.other_audio(number, record)
         self._manifest.add(record.to_json(changes, remove) + b"\n")
         if record.get("text") in (None, ""):
             self._writer.extra[NO_TEXT] += 1

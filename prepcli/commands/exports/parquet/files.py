@@ -31,6 +31,8 @@ def write_file(
             number, record = item.number, item.record
             record.text("text")
             values = columns.values(record)
+            paths = contents.records.other_audio(number, record)
+            values |= {name: path for name, path in paths.items() if name in values}
             segment, stored = contents.load_audio(number, record, conversion)
             if len(stored.data) > MAX_AUDIO_BYTES:
                 unreadable(segment.name, "is larger than a value of Parquet may be")
