@@ -78,7 +78,7 @@ class PublishedRecordings:
         named.sort()
         listed, unlisted = [named[:0]], list[str]()
         for paths in _chunks(chain.from_iterable(files_in(folder, pattern) for pattern in patterns)):
-            hashes = np.fromiter(map(hash, paths), np.int64, len(paths)).view(np.uint64)
+            hashes = np.fromiter(map(text_hash, paths), np.int64, len(paths)).view(np.uint64)
             is_named = in_sorted(named, hashes)
             listed.append(hashes[is_named])
             unlisted += compress(paths, ~is_named)
