@@ -39,7 +39,7 @@ def _dask(address: str, num_workers: int) -> Iterator[UnitExecutor]:
     """Workers that are started here have one thread: a unit at a time in a process."""
     import distributed
 
-    own: dict[str, Any] = {"n_workers": num_workers, "threads_per_worker": 1, "dashboard_address": None}
+    own: dict[str, Any] = {"n_workers": num_workers, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
     with distributed.Client(**({"address": address} if address else own), set_as_default=False) as client:
         yield client.get_executor()
 
