@@ -11,7 +11,7 @@ from prepcli.jobs.inputs.catalogue import EVERY
 from prepcli.jobs.inputs.named import MANIFEST_SUFFIXES, manifests_of
 from prepcli.jobs.inputs.revisions import with_commits
 from prepcli.jobs.inputs.sets import NoDataSetError
-from prepcli.jobs.inputs.splits import split_of
+from prepcli.jobs.inputs.splits import check_numbers, split_of
 from prepcli.manifest.datasets import DataSet, Mix
 from prepcli.manifest.input_cfg import Texts
 from prepcli.manifest.inputs import resolve_input
@@ -26,18 +26,22 @@ def data_of(spec: str, texts: Texts = "refuse") -> DataSet | Mix:
     """The data that `spec` names: the result of `resolve_input`, or the containers at this path.
 
     Raises:
-        UsageError: as by `resolve_input`, a container is damaged, or the containers are of several splits.
+        UsageError: as by `resolve_input`, a container is damaged, the containers are of several splits, or a numbered
+            file of Parquet is missing.
     """
     spec = with_commits(spec)
     if not is_dir(spec):
         containers = containers_at(spec)
         return _of_one_split(containers, spec) if containers else resolve_input(spec, texts)
     try:
-        return resolve_input(spec, texts)
+        data = resolve_input(spec, texts)
     except UsageError:
         if containers := containers_at(spec):
             return _of_one_split(containers, spec)
         raise
+    if isinstance(data, DataSet) and data.parquet is not None:
+        check_numbers(data.paths)
+    return data
 
 
 def _of_one_split(paths: Sequence[str], folder: str) -> DataSet:

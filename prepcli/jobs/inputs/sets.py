@@ -27,7 +27,7 @@ from prepcli.jobs.inputs.lists import raw_list_lines
 from prepcli.jobs.inputs.rows import row_lines
 from prepcli.jobs.inputs.samples import sample_lines
 from prepcli.jobs.inputs.shar import shar_lines, target_of
-from prepcli.jobs.inputs.splits import SPLIT_FILE, canonical, config_of, split_in, split_of
+from prepcli.jobs.inputs.splits import canonical, check_numbers, config_of, split_in, split_of
 from prepcli.jobs.inputs.tarred import check_complete, tarred_lines
 from prepcli.manifest.sources import check_file
 from prepcli.storage.addresses import HUB, on_hub, parse_address
@@ -352,16 +352,5 @@ def _one_split(paths: Sequence[str], folder: AnyPath, options: SetInput) -> list
     configs = sorted(set(map(config_of, names)))
     if len(configs) > 1:
         raise UsageError(f"{folder} has several data sets, {', '.join(configs[:4])}: give the folder of one of them")
-    _check_numbers(chosen)
+    check_numbers(chosen)
     return chosen
-
-
-def _check_numbers(paths: Sequence[str]) -> None:
-    """Raise `UsageError` if a numbered file is missing: `a-00000-of-00018.parquet` is one of 18 numbered files."""
-    counts: dict[tuple[str, int], set[int]] = {}
-    for path in paths:
-        if match := SPLIT_FILE.match(path):
-            counts.setdefault((match[1], int(match[3])), set()).add(int(match[2]))
-    for (stem, count), numbers in counts.items():
-        if missing := sorted(set(range(count)) - numbers):
-            raise UsageError(f"{stem}-{missing[0]:05d}-of-{count:05d}.parquet is missing; download it too")

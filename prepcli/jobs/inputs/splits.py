@@ -1,6 +1,9 @@
 """The splits of data sets: which one a file or a member belongs to, by its name."""
 
 import re
+from collections.abc import Sequence
+
+from prepcli.errors import UsageError
 
 _SPLITS = {
     "train": ("train", "training"),
@@ -8,7 +11,7 @@ _SPLITS = {
     "test": ("test", "testing", "eval", "evaluation"),
 }
 _WORD = re.compile(r"[A-Za-z]+")
-SPLIT_FILE = re.compile(r"(.+?)-(\d{5})-of-(\d{5})(?:-[0-9a-f]+)?\.parquet$")
+_SPLIT_FILE = re.compile(r"(.+?)-(\d{5})-of-(\d{5})(?:-[0-9a-f]+)?\.parquet$")
 
 
 def split_of(name: str) -> str:
@@ -20,7 +23,7 @@ def split_in(name: str) -> str | None:
     """The split that the name of a file and those of its folders name; None if they name none."""
     if match := re.search(r"(?:^|/)split=([^/]+)/", name):
         return match[1]
-    if match := SPLIT_FILE.match(name.rpartition("/")[2]):
+    if match := _SPLIT_FILE.match(name.rpartition("/")[2]):
         return match[1]
     for part in (*name.split("/")[:-1], name.rpartition("/")[2].rpartition(".")[0]):
         for word in _WORD.findall(part.lower()):
@@ -47,3 +50,14 @@ def config_of(name: str) -> str:
 def folder_split(name: str) -> str | None:
     """The split that a folder in the name of a member is called after; None if there is no such folder."""
     return next((split for part in name.split("/")[:-1] if (split := canonical(part)) in _SPLITS), None)
+
+
+def check_numbers(paths: Sequence[str]) -> None:
+    """Raise `UsageError` if a numbered file is missing: `a-00000-of-00018.parquet` is one of 18 numbered files."""
+    counts: dict[tuple[str, int], set[int]] = {}
+    for path in paths:
+        if match := _SPLIT_FILE.match(path):
+            counts.setdefault((match[1], int(match[3])), set()).add(int(match[2]))
+    for (stem, count), numbers in counts.items():
+        if missing := sorted(set(range(count)) - numbers):
+            raise UsageError(f"{stem}-{missing[0]:05d}-of-{count:05d}.parquet is missing; download it too")
