@@ -119,6 +119,7 @@ def test_normalization_by_the_package(tmp_path: Path) -> None:
     """Kinyarwanda has the smallest grammars: they are made in 12 s, those of English in 27 s."""
     folder = Path(sys.prefix) / "normalizer"
     if not (folder / "nemo_text_processing").is_dir():
+        assert os.environ.get("CI") != "true" or (folder / "cannot-be-installed").exists(), "run scripts/setup.sh"
         pytest.skip(f"nemo_text_processing is not in {folder}: run scripts/setup.sh")
     environ = {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[3]), str(folder)])}
     (tmp_path / "texts.txt").write_text("3\n")
