@@ -65,8 +65,10 @@ def do_in_executor(
     where = (execution.workspace, execution.digest, execution.writers)
     work = _Work(process, *where, call.words, call.command, os.getcwd())
     with _stored(work) as (path, digest):
-        pending = {executor.submit(_do_unit, path, digest, unit): unit for unit in units}
+        pending: dict[Any, UnitT] = {}
         try:
+            for unit in units:
+                pending[_submitted(executor, path, digest, unit)] = unit
             while pending:
                 done = wait_for_any(pending)
                 execution.tick()
@@ -156,6 +158,18 @@ class _Unpickler(pickle.Unpickler):
         """No unit needs the executor."""
 
 
+def _submitted(executor: UnitExecutor, path: str, digest: str, unit: Unit) -> Any:
+    """The future of a unit.
+
+    Raises:
+        UsageError: the executor takes no tasks.
+    """
+    try:
+        return executor.submit(_do_unit, path, digest, unit)
+    except RuntimeError as error:  # shut down, or broken
+        raise UsageError(f"the executor takes no tasks ({error}): give one that is open") from error
+
+
 def _result(future: Any, unit: Unit) -> Marker | None:
     try:
         return future.result()  # type: ignore[no-any-return]
@@ -163,7 +177,7 @@ def _result(future: Any, unit: Unit) -> Marker | None:
         raise
     except Exception as error:
         cause = getattr(error, "cause", None)
-        if isinstance(cause, PrepcliError):  # Ray wraps it
+        if isinstance(cause, Exception):  # Ray wraps that of the work
             raise cause from None
         if type(error).__module__.partition(".")[0] not in _ENGINES:
             raise
