@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -25,7 +26,7 @@ import msgspec
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.ranks.drafts import TASKS
 from prepcli.engine.ranks.progress import SharedCounter
-from prepcli.engine.run.unit import Execution, Process, do_unit_here
+from prepcli.engine.run.unit import Advance, Execution, Process, do_unit_here
 from prepcli.engine.state.plan import Unit, UnitT
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import IncompleteError, PrepcliError, UsageError, option, same_command
@@ -55,7 +56,7 @@ def do_in_executor(
     """Make `units` (longest first) as tasks of `executor`, and yield the marker of each when it is published.
 
     The work is stored once, and each worker reads it once. If the iteration ends early, tasks that have not begun are
-    cancelled; a unit that a worker still makes is published whole, or done again.
+    cancelled; a unit that a worker still makes is not published.
 
     Raises:
         IncompleteError: the engine has given up on a unit.
@@ -218,4 +219,22 @@ def _do_unit(path: str, digest: str, unit: Unit) -> Marker | None:
         work = _Loaded.work
         execution = Execution(work.workspace, work.digest, 1, SharedCounter(), lambda: None, writers=work.writers)
         with _at(work):
-            return do_unit_here(work.process, unit, execution)
+            return do_unit_here(partial(_while_running, work.process, path), unit, execution)
+
+
+def _while_running(process: Process[Any], path: str, unit: Unit, writer: UnitWriter, advance: Advance) -> None:
+    """Write the files of a unit that is published only if the run, which has stored the work at `path`, goes on.
+
+    An ended run may have withdrawn units, and engines let a task that has begun go on.
+    """
+    _check_running(path)
+    process(unit, writer, advance)
+    _check_running(path)
+
+
+def _check_running(path: str) -> None:
+    try:
+        with open(path, "rb"):  # noqa: PTH123 - on NFS only opening a file shows that it was removed
+            return
+    except FileNotFoundError:
+        raise IncompleteError("the run has ended") from None
