@@ -29,7 +29,15 @@ from prepcli.engine.ranks.progress import SharedCounter
 from prepcli.engine.run.unit import Advance, Execution, Process, do_unit_here
 from prepcli.engine.state.plan import Unit, UnitT
 from prepcli.engine.state.workspace import Workspace
-from prepcli.errors import IncompleteError, PrepcliError, UsageError, option, same_command
+from prepcli.errors import (
+    IncompleteError,
+    PrepcliError,
+    UsageError,
+    arguments_named_by,
+    naming_of_arguments,
+    option,
+    same_command,
+)
 from prepcli.interface.calls import called, current_call
 from prepcli.interface.shared_options import UnitExecutor
 from prepcli.processes.workers import wait_for_any
@@ -48,6 +56,7 @@ class _Work(NamedTuple):
     words: Sequence[str]
     command: str
     folder: str
+    argument: Callable[[str, object], str] | None
 
 
 def do_in_executor(
@@ -64,7 +73,7 @@ def do_in_executor(
     """
     call = current_call()
     where = (execution.workspace, execution.digest, execution.writers)
-    work = _Work(process, *where, call.words, call.command, os.getcwd())
+    work = _Work(process, *where, call.words, call.command, os.getcwd(), naming_of_arguments())
     with _stored(work) as (path, digest):
         pending: dict[Any, UnitT] = {}
         try:
@@ -190,11 +199,13 @@ def _result(future: Any, unit: Unit) -> Marker | None:
 
 @contextlib.contextmanager
 def _at(work: _Work) -> Iterator[None]:
-    """Within the context, the folder from which relative paths start, and the call, are those of the driver."""
+    """Within the context, the folder from which relative paths start, the call, and the names of options in messages
+    and rejects are those of the driver.
+    """
     before = os.getcwd()
     os.chdir(work.folder)
     try:
-        with called(work.words, progress=False, command=work.command):
+        with arguments_named_by(work.argument), called(work.words, progress=False, command=work.command):
             yield
     finally:
         os.chdir(before)
