@@ -16,7 +16,7 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -40,10 +40,15 @@ from prepcli.errors import (
 )
 from prepcli.interface.calls import called, current_call
 from prepcli.interface.shared_options import UnitExecutor
+from prepcli.processes.notes import take_notes
 from prepcli.processes.workers import wait_for_any
+from prepcli.version import __version__
 
 _ENGINES = ("distributed", "dask", "ray", "concurrent", "mpi4py")
 """Packages whose exceptions say that the engine has failed, and not the work."""
+
+_VERSION = f"prepcli {__version__}, Python {sys.version_info[0]}.{sys.version_info[1]}\n".encode()
+"""What the driver and the workers must have in common; the first line of the work that is sent."""
 
 
 class _Work(NamedTuple):
@@ -61,7 +66,7 @@ class _Work(NamedTuple):
 
 def do_in_executor(
     executor: UnitExecutor, process: Process[UnitT], units: Sequence[UnitT], execution: Execution
-) -> Iterator[Marker]:
+) -> Generator[Marker, None, None]:
     """Make `units` (longest first) as tasks of `executor`, and yield the marker of each when it is published.
 
     The work is stored once, and each worker reads it once. If the iteration ends early, tasks that have not begun are
@@ -98,7 +103,7 @@ def _stored(work: _Work) -> Iterator[tuple[str, str]]:
     """Write the work to a file for the workers; its path and digest are valid within the context."""
     folder = work.workspace.make_tmp(TASKS).absolute()
     try:
-        data = _pickled(work, folder)
+        data = _VERSION + _pickled(work, folder)
         with (folder / "work.pickle").open("wb") as file:
             file.write(data)
         yield file.name, hashlib.sha256(data).hexdigest()
@@ -199,15 +204,14 @@ def _result(future: Any, unit: Unit) -> Marker | None:
 
 @contextlib.contextmanager
 def _at(work: _Work) -> Iterator[None]:
-    """Within the context, the folder from which relative paths start, the call, and the names of options in messages
-    and rejects are those of the driver.
-    """
+    """Within the context, the folder, the call, and the names of options in messages and rejects are the driver's."""
     before = os.getcwd()
     os.chdir(work.folder)
     try:
         with arguments_named_by(work.argument), called(work.words, progress=False, command=work.command):
             yield
     finally:
+        take_notes()  # of a unit that could not be made: the next one may be of another run
         os.chdir(before)
 
 
@@ -226,7 +230,10 @@ def _do_unit(path: str, digest: str, unit: Unit) -> Marker | None:
             data = Path(path).read_bytes()
             if hashlib.sha256(data).hexdigest() != digest:
                 raise PrepcliError(f"{path} is not what the driver has written")
-            _Loaded.work, _Loaded.digest = _Unpickler(io.BytesIO(data)).load(), digest
+            if not data.startswith(_VERSION):
+                own, drivers = (line.partition(b"\n")[0].decode() for line in (_VERSION, data))
+                raise UsageError(f"a worker has {own}, and the driver {drivers}: install the same in both")
+            _Loaded.work, _Loaded.digest = _Unpickler(io.BytesIO(data[len(_VERSION) :])).load(), digest
         work = _Loaded.work
         execution = Execution(work.workspace, work.digest, 1, SharedCounter(), lambda: None, writers=work.writers)
         with _at(work):
