@@ -1,8 +1,10 @@
 """Units as tasks of engines: every job gives the bytes of a plain run, whoever is killed, and whoever continues."""
 
+import contextlib
 import os
 import random
 import signal
+import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from functools import cache
@@ -110,6 +112,18 @@ def test_an_address_without_a_cluster(engine: str, message: str, tmp_path: Path)
     assert done.code == 2, done.err
     assert f"--engine {engine}" in done.error_line
     assert message in done.error_line
+
+
+def test_the_port_of_another_cluster(tmp_path: Path) -> None:
+    """Dask would warn of it."""
+    need_package("distributed")
+    with contextlib.ExitStack() as opened:
+        with contextlib.suppress(OSError):  # another one has it
+            opened.enter_context(socket.create_server(("127.0.0.1", 8787)))
+        words = ("manifest-to-tarred", MANIFEST, tmp_path / "out", "--num-shards", 8, "--num-workers", 1)
+        done = prepcli_process(*words, "--engine", "dask")
+    assert done.code == 0, done.err
+    assert "Warning" not in done.err
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,12 @@ def _dask(address: str, num_workers: int) -> Iterator[UnitExecutor]:
 
     with contextlib.ExitStack() as opened:
         at: Any = address or opened.enter_context(
-            distributed.LocalCluster(n_workers=num_workers, threads_per_worker=1, dashboard_address=None)
+            distributed.LocalCluster(
+                n_workers=num_workers,
+                threads_per_worker=1,
+                dashboard_address=None,
+                scheduler_kwargs={"dashboard_address": ":0"},  # a port that is free
+            )
         )
         yield opened.enter_context(distributed.Client(at, set_as_default=False)).get_executor()
 
