@@ -87,7 +87,7 @@ def do_in_executor(
             while pending:
                 done = wait_for_any(pending)
                 execution.tick()
-                for future in done:
+                for future in sorted(done, key=lambda one: pending[one].id):  # the first error is told
                     unit = pending.pop(future)
                     marker = _result(future, unit)
                     execution.advance(unit.num_records, unit.cost)
