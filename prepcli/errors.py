@@ -51,11 +51,16 @@ def same_command() -> str:
     return "the same call" if called_from_python() else "the same command"
 
 
+def naming_of_arguments() -> Callable[[str, object], str] | None:
+    """The function of `arguments_named_by` that holds now; None if messages name options of the command line."""
+    return _argument.get()
+
+
 @contextmanager
-def arguments_named_by(argument: Callable[[str, object], str]) -> Iterator[None]:
+def arguments_named_by(argument: Callable[[str, object], str] | None) -> Iterator[None]:
     """Within the context, messages name options as arguments of a Python call, such as `num_shards=8`.
 
-    `option(name, value)` then returns `argument(name, value)`.
+    `option(name, value)` then returns `argument(name, value)`; with None, options are those of the command line.
     """
     token = _argument.set(argument)
     try:

@@ -43,6 +43,11 @@ class Call:
     command: str = ""
     options: Any = None
 
+    def end(self) -> None:
+        """Restore the states that `keep_for_caller` has kept."""
+        while self.kept:
+            self.kept.popitem()[1]()
+
 
 _current: ContextVar[Call | None] = ContextVar("prepcli_call", default=None)
 
@@ -51,13 +56,21 @@ _current: ContextVar[Call | None] = ContextVar("prepcli_call", default=None)
 def called(words: Sequence[str], *, progress: bool, command: str = "", options: Any = None) -> Iterator[None]:
     """Set the current call within the context; at the end, the states that `keep_for_caller` has kept are restored."""
     call = Call(words, progress, command=command, options=options)
+    try:
+        with resumed(call):
+            yield
+    finally:
+        call.end()
+
+
+@contextmanager
+def resumed(call: Call) -> Iterator[None]:
+    """Set the current call within the context; it may be set again, until it has ended (`Call.end`)."""
     token = _current.set(call)
     try:
         yield
     finally:
         _current.reset(token)
-        for undo in reversed(call.kept.values()):
-            undo()
 
 
 def keep_for_caller(read: Callable[..., Undo], *arguments: Any) -> None:

@@ -1,8 +1,10 @@
 """Units as tasks of engines: every job gives the bytes of a plain run, whoever is killed, and whoever continues."""
 
+import contextlib
 import os
 import random
 import signal
+import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from functools import cache
@@ -16,11 +18,12 @@ from tests.conftest import SHORT_CORPUS, read_lines, tree, write_lines
 from tests.jobs.kill_cases import JOBS
 from tests.jobs.killing import Case, check, children, end, resume, wait_for
 from tests.support.audio_files import write_audio
-from tests.support.running import HANG_SECONDS, prepcli
+from tests.support.running import HANG_SECONDS, prepcli, prepcli_process
 from tests.support.running import Process as Running
 from tests.support.tools import need_package
 
 MANIFEST = str(SHORT_CORPUS / "manifest.json")
+SLOW = pytest.mark.slow
 IN_WORKERS = (
     *("tarred", "reshuffled", "shar", "wenet", "parquet", "omnilingual", "convert"),
     *("make-manifest", "filter", "split", "duplicates", "score", "fisher", "download", "lhotse"),
@@ -85,6 +88,7 @@ def test_relative_paths_start_from_the_folder_of_the_driver(
     ("words", "message"),
     [
         (("--engine", "spark"), "--engine spark: the engines are dask and ray, with =ADDRESS for a cluster"),
+        (("--engine", "dask="), "--engine dask=: the engines are dask and ray, with =ADDRESS for a cluster"),
         (("--engine", "dask", "--rank", 0, "--world-size", 2), "--engine dask: an engine has workers and no ranks"),
     ],
 )
@@ -92,6 +96,48 @@ def test_refused(words: tuple[object, ...], message: str, tmp_path: Path) -> Non
     done = prepcli("manifest-to-tarred", MANIFEST, tmp_path / "out", "--num-shards", 8, *words)
     assert (done.code, message in done.error_line) == (2, True), done.err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("engine", "message"),
+    [
+        ("dask=tcp://127.0.0.1:1", "nothing answers there"),
+        ("dask=scheduler", "does not start: missing port number in address 'scheduler'"),
+        ("ray=127.0.0.1:1", "nothing answers there"),
+    ],
+)
+def test_an_address_without_a_cluster(engine: str, message: str, tmp_path: Path) -> None:
+    need_package({"dask": "distributed"}.get(engine[:4], "ray"))
+    done = prepcli("manifest-to-tarred", MANIFEST, tmp_path / "out", "--num-shards", 8, "--engine", engine)
+    assert done.code == 2, done.err
+    assert f"--engine {engine}" in done.error_line
+    assert message in done.error_line
+
+
+def test_the_port_of_another_cluster(tmp_path: Path) -> None:
+    """Dask would warn of it."""
+    need_package("distributed")
+    with contextlib.ExitStack() as opened:
+        with contextlib.suppress(OSError):  # another one has it
+            opened.enter_context(socket.create_server(("127.0.0.1", 8787)))
+        words = ("manifest-to-tarred", MANIFEST, tmp_path / "out", "--num-shards", 8, "--num-workers", 1)
+        done = prepcli_process(*words, "--engine", "dask")
+    assert done.code == 0, done.err
+    assert "Warning" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("engine", "variable"), [("dask", "DASK_SCHEDULER_ADDRESS"), pytest.param("ray", "RAY_ADDRESS", marks=SLOW)]
+)
+def test_a_cluster_of_the_environment_is_left_alone(
+    engine: str, variable: str, plain: dict[str, str], tmp_path: Path
+) -> None:
+    """Without an address, a cluster is started here."""
+    need_package({"dask": "distributed"}.get(engine, engine))
+    words = (MANIFEST, tmp_path / "out", "--num-shards", 8, "--engine", engine, "--num-workers", 1)
+    done = prepcli_process("manifest-to-tarred", *words, environ={variable: "127.0.0.1:1"})
+    assert done.code == 0, done.err
+    assert tree(tmp_path / "out") == plain
 
 
 def test_a_command_with_a_model_is_refused(tmp_path: Path) -> None:
@@ -166,7 +212,7 @@ def test_a_killed_worker(engine: str, cases: Callable[[str], Case], draw: random
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("engine", "number"), [("dask", signal.SIGKILL), ("ray", signal.SIGINT)])
+@pytest.mark.parametrize(("engine", "number"), [("dask", signal.SIGKILL), ("ray", signal.SIGTERM)])
 def test_a_killed_driver(engine: str, number: signal.Signals, cases: Callable[[str], Case], tmp_path: Path) -> None:
     """A plain run continues, or the other engine."""
     need_package({"dask": "distributed"}.get(engine, engine))
@@ -175,7 +221,7 @@ def test_a_killed_driver(engine: str, number: signal.Signals, cases: Callable[[s
     wait_for(case, out, 2, process)
     process.send_signal(number)
     _, err = process.communicate(timeout=HANG_SECONDS)
-    if number == signal.SIGINT and process.returncode:  # it had not finished before
+    if number != signal.SIGKILL and process.returncode:
         assert process.returncode == 4, err
         assert f"Continue with: prepcli {case.command}" in err
     if engine == "dask":
