@@ -198,7 +198,7 @@ def keep(log: Path, unit: ToyUnit, writer: UnitWriter, advance: Advance) -> None
 
 
 def test_a_worker_keeps_states_for_all_units_of_a_run(tmp_path: Path) -> None:
-    """The table of a large archive would be read for each unit. A thread of the driver keeps nothing for a later call."""
+    """Such as the table of a large archive. A thread of the driver keeps nothing for a later call."""
     with ProcessPoolExecutor(1) as pool:
         for name in ("a", "b"):
             make(begun_workspace(tmp_path / name), partial(keep, tmp_path / f"{name}.log"), pool)
