@@ -5,6 +5,8 @@ import os
 import random
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from functools import cache
@@ -231,19 +233,33 @@ def test_a_killed_driver(engine: str, number: signal.Signals, cases: Callable[[s
         resume(case, out, 2)
 
 
+TWO_NODES = """
+from ray.cluster_utils import Cluster
+
+nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+second = nodes.add_node(num_cpus=1)
+print("at", nodes.address, flush=True)
+input()
+nodes.remove_node(second, allow_graceful=False)
+print("removed", flush=True)
+input()
+nodes.shutdown()
+"""
+"""In a process of its own: Ray takes signals of the process that starts nodes."""
+
+
 @pytest.mark.slow
 def test_a_node_of_ray_that_is_lost(cases: Callable[[str], Case], tmp_path: Path) -> None:
     need_package("ray")
-    from ray.cluster_utils import Cluster
-
     case, out = cases("tarred"), tmp_path / "out"
-    nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
-    try:
-        second = nodes.add_node(num_cpus=1)
-        process = case.start(out, "--engine", f"ray={nodes.address}")
+    command = [sys.executable, "-c", TWO_NODES]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as nodes:
+        assert nodes.stdout is not None and nodes.stdin is not None
+        address = next(line.split()[1] for line in nodes.stdout if line.startswith("at "))
+        process = case.start(out, "--engine", f"ray={address}")
         wait_for(case, out, 2, process)
-        nodes.remove_node(second, allow_graceful=False)
+        print(file=nodes.stdin, flush=True)
+        assert any(line.startswith("removed") for line in nodes.stdout)
         end(process)
-        check(case, out)
-    finally:
-        nodes.shutdown()
+        print(file=nodes.stdin, flush=True)
+    check(case, out)
