@@ -37,10 +37,10 @@ NEW_BYTES = ("write", "writev", "pwrite", "copy", "open", "mkdir", "link")
 """What a full disk refuses."""
 KINDS = ("OUT", "STATE", "TMP")
 STEPS = {
-    **dict.fromkeys(("wenet", "parquet", "omnilingual", "reshuffled", "convert", "fix-durations"), 2),
-    **dict.fromkeys(("prepare-texts", "score"), 2),
-    **dict.fromkeys(("codes", "context"), 3),
-    "mels": 5,
+    **dict.fromkeys(("wenet", "parquet", "omnilingual", "reshuffled", "convert", "fix-durations"), 3),
+    **dict.fromkeys(("prepare-texts", "score"), 3),
+    **dict.fromkeys(("codes", "context"), 5),
+    "mels": 8,
 }
 """Of commands that write as others do, or import PyTorch, every n-th pair of a call and a kind of files is tried."""
 ON_DEMAND = () if EVERYTHING else ("codes-of-files", "omnivoice", "qwen3-tts")

@@ -48,7 +48,7 @@ _ENGINES = ("distributed", "dask", "ray", "concurrent", "mpi4py")
 """Packages whose exceptions say that the engine has failed, and not the work."""
 
 _VERSION = f"prepcli {__version__}, Python {sys.version_info[0]}.{sys.version_info[1]}\n".encode()
-"""What the driver and the workers must have in common; the first line of the work that is sent."""
+"""The versions that the driver and the workers must have in common; the first line of the work that is sent."""
 
 
 _stored_by: dict[str, int] = {}
@@ -91,7 +91,7 @@ def do_in_executor(
             while pending:
                 done = wait_for_any(pending)
                 execution.tick()
-                for future in sorted(done, key=lambda one: pending[one].id):  # the first error is told
+                for future in sorted(done, key=lambda one: pending[one].id):  # the first error is raised
                     unit = pending.pop(future)
                     marker = _result(future, unit)
                     execution.advance(unit.num_records, unit.cost)
