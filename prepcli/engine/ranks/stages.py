@@ -52,8 +52,8 @@ def begin_stage(folder: Path, workspace: Workspace, doing: str, total: int, resu
 def preparing(workspace: Workspace, doing: str) -> Iterator[None]:
     """Within the context, the newest `stage.json` says that this rank, which has a plan, prepares for the units.
 
-    Without an index, that file is written for the time of the context. Does nothing if `doing`, the words for the work,
-    is empty.
+    Without an index, that file is written for the time of the context; if there are several ranks, it stays, because
+    another one may need its folder. Does nothing if `doing`, the words for the work, is empty.
     """
     if not doing:
         yield
@@ -61,13 +61,14 @@ def preparing(workspace: Workspace, doing: str) -> Iterator[None]:
     newest = max(workspace.index.glob(f"*/{STAGE_FILE}"), key=last_change, default=None)
     path = newest or workspace.index / "none" / STAGE_FILE
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        begin_stage(path.parent, workspace, doing, 1, "units")
+        with contextlib.suppress(OSError):  # it is only for `status`
+            path.parent.mkdir(parents=True, exist_ok=True)
+            begin_stage(path.parent, workspace, doing, 1, "units")
         with touching(path):
             yield
     finally:
-        if newest is None:
-            with contextlib.suppress(OSError):  # another rank needs the folder, or has removed it
+        if newest is None and workspace.rank.world_size == 1:
+            with contextlib.suppress(OSError):
                 path.unlink()
                 for folder in (path.parent, workspace.index, workspace.root):
                     folder.rmdir()

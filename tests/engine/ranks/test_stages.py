@@ -10,7 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from prepcli.engine.ranks.stages import begin_stage
+from prepcli.engine.ranks.stages import begin_stage, preparing
 from prepcli.engine.run.status import Status, read_status
 from prepcli.engine.state.workspace import Workspace
 from prepcli.manifest import index as index_module
@@ -129,3 +129,20 @@ def test_a_rank_on_another_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "stopped: reading manifests" in both.out
     assert "1/4" in both.out
     assert prepcli("status", out, "--watch", "--every", 0.1).code == 4
+
+
+def test_ranks_that_prepare_at_the_same_time_take_no_folder_away(tmp_path: Path) -> None:
+    """The first one that is ready goes on to make the folders of the run, and others are still in the middle."""
+    first, second = Workspace(tmp_path / "out"), Workspace(tmp_path / "out")
+    first.rank, second.rank = Rank(0, 2), Rank(1, 2)
+    with preparing(second, "loading the model"):
+        with preparing(first, "loading the model"):
+            pass
+        assert read_status(Workspace(tmp_path / "out")).stage == "loading the model"
+    for name in ("alone", "file"):
+        alone = Workspace(tmp_path / name)
+        if name == "file":
+            (tmp_path / "file.prepcli").write_text("in the way of the stage, which only status needs")
+        with preparing(alone, "loading the model"):
+            pass
+    assert not (tmp_path / "alone.prepcli").exists()
