@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -160,6 +161,26 @@ def test_stopped_job_does_not_continue_unasked(tarring: Tarring) -> None:
     assert tarring.cluster.wait(job) == ["FAILED"]
     assert tarring.cluster.jobs(job)[0]["ExitCode"] == "4:0"
     assert "queue" not in tarring.log(job)
+
+
+def test_a_step_that_has_ended_in_a_shell_of_the_cluster_has_stopped(tarring: Tarring) -> None:
+    """The allocation goes on, but nothing in it makes the run continue."""
+    tarring.hold.touch()
+    command = shlex.join(map(str, [sys.executable, "-m", "tests.slurm.slow_disk", "manifest-to-tarred"]))
+    words = shlex.join(map(str, tarring.arguments))
+    script = f"srun --ntasks=1 {command} {words}; sleep 600"
+    environ = {"SLOW_DISK": f"{tarring.hold}:{tarring.out}:1"}
+    job = tarring.cluster.run("sbatch", "--parsable", "--ntasks=1", f"--wrap={script}", environ=environ).strip()
+    tarring.wait_until_stuck(1, ranks=1)
+    (progress,) = tarring.progress("rank_*.json")
+    assert json.loads(progress.read_text())["launch_id"].startswith(f"slurm-{job}.")
+    os.kill(json.loads(progress.read_text())["pid"], signal.SIGKILL)
+    wait_until(lambda: tarring.status()["state"] != "running", "the rank still runs")
+    status = tarring.status()
+    assert tarring.cluster.states(job) == ["RUNNING"]
+    assert (status["state"], status["waits_for"]) == ("stopped", "")
+    assert status["continue_with"]
+    tarring.cluster.run("scancel", job)
 
 
 def test_batch_script_without_srun_is_refused(tarring: Tarring) -> None:
