@@ -177,6 +177,9 @@ class RejectReason(str, Enum):
     LOW_CONFIDENCE = "low_confidence"
     EMPTY_TEXT = "empty_text"
     FILTERED = "filtered"
+    TOO_LONG = "too_long"
+    OVERLAP = "overlap"
+    NO_SPEECH = "no_speech"
 
     @property
     def is_asked_for(self) -> bool:
@@ -194,6 +197,9 @@ _ASKED_FOR = frozenset(
         RejectReason.LOW_CONFIDENCE,
         RejectReason.EMPTY_TEXT,
         RejectReason.FILTERED,
+        RejectReason.TOO_LONG,
+        RejectReason.OVERLAP,
+        RejectReason.NO_SPEECH,
     }
 )
 

@@ -196,6 +196,9 @@ DUPLICATES = Policy(
 SCORE = Policy(
     "score", Samples.NEARLY, Channels.NAMED, "the file's", Again.NOTHING, "a rounded duration cuts off no sound"
 )
+SEGMENT = Policy(
+    "segment", Samples.NEARLY, Channels.MEAN, "16 kHz for the detector", Again.NOTHING, "speech may be in any channel"
+)
 PAGE = Policy("inspect --html", Samples.EXACT, Channels.ONE, "the file's", Again.PAGE, "a page plays a few seconds")
 POLICIES: tuple[Policy, ...] = tuple(value for value in vars().values() if isinstance(value, Policy))
 """The policies of all commands; `docs/formats.md` has the table."""

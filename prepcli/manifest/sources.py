@@ -65,6 +65,8 @@ def check_file(path: str, what: str = "manifest") -> str:
     """
     if is_address(path):
         return _check_object(path, what)
+    if isinstance(path, Catalogue) and os.path.isdir(path):  # a folder of audio, whose files are the lines
+        return path
     with contextlib.suppress(OSError, ValueError):
         if stat.S_ISREG(os.stat(path).st_mode) and os.access(path, os.R_OK):
             return path

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from prepcli.engine.publishing.publish import AccountingError, Marker, read_marker
+from prepcli.engine.publishing.publish import ADDED, AccountingError, Marker, read_marker, totals
 from prepcli.engine.publishing.rejects import (
     Budget,
     first_if_all_alike,
@@ -29,6 +29,8 @@ from prepcli.version import __version__
 
 class Report(ShownInNotebooks, msgspec.Struct):
     """The result of a run. `records_in` is `records_out` + `rejects`; `skipped` counts records with a true `_skipme`.
+
+    `records_in` of a run that divides records, such as `segment`, counts their parts.
 
     `status`: done, too_many_rejects, incomplete (units are missing) or nothing_to_do (the run was finished before).
     `seconds` are seconds of audio in the output, `num_bytes` the size of its files. `outputs` are the absolute paths of
@@ -119,7 +121,7 @@ def build_report(
         command=command,
         status="done" if len(markers) == len(plan.units) else "incomplete",
         out=out,
-        records_in=plan.records_in,
+        records_in=plan.records_in + totals(markers.values())[ADDED],
         records_out=sum(marker.records_out for marker in markers.values()),
         rejects=rejects.total(),
         rejects_by_reason=dict(sorted(rejects.items())),

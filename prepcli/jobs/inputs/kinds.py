@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 MANIFEST = "manifest"
 TARRED, SHAR, WENET = "tarred set", "Lhotse Shar", "WeNet shards"
-WEBDATASET, PARQUET, ZIP, LIST = "webdataset", "Parquet", "zip archive", "WeNet list"
+WEBDATASET, PARQUET, ZIP, LIST, FOLDER = "webdataset", "Parquet", "zip archive", "WeNet list", "folder of audio"
 
 
 class InputKind(NamedTuple):
@@ -36,5 +36,6 @@ INPUT_KINDS = {
     PARQUET: InputKind(("parquet",), "file", article="", has_columns=True),
     ZIP: InputKind(("zip", "webdataset", "wenet"), "file", has_columns=True, has_members=True),
     LIST: InputKind(("wenet",), "list", holds_audio=False),
+    FOLDER: InputKind((), "folder", holds_audio=False),
 }
 """The kinds by name. A test compares their formats with the values of `--input-format`."""

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import partial
 
@@ -11,7 +11,7 @@ from prepcli.interface.shared_options import SetInput
 from prepcli.jobs.inputs.kinds import INPUT_KINDS
 from prepcli.jobs.inputs.revisions import Commits, with_commits
 from prepcli.manifest.sources import expand_paths
-from prepcli.storage.addresses import on_hub
+from prepcli.storage.addresses import is_address, on_hub
 from prepcli.storage.containers import Catalogue
 
 MANIFEST_SUFFIXES = (".json", ".jsonl", ".json.gz")
@@ -28,11 +28,17 @@ _OF_TARRED = re.compile(r"(^|/)(tarred_audio_manifest(_version_\d+)?|sharded_man
 """Matches the manifests of a tarred set. The tars next to them hold the audio."""
 
 
-def manifests_of(spec: str, options: SetInput, commits: Commits = dict[str, str]) -> list[str]:
+OfAudio = Callable[[str], Catalogue]
+"""Makes a catalogue of a folder of audio that is no data set; raises `UsageError` if there is no audio in it."""
+
+
+def manifests_of(
+    spec: str, options: SetInput, commits: Commits = dict[str, str], of_audio: OfAudio | None = None
+) -> list[str]:
     """The manifests that `spec` names, see `expand_paths`. For a data set, these are the containers of its records.
 
     `spec` names a data set by its folder, by a list of WeNet, or by some of its files: tars, manifests of a tarred set,
-    Parquet files, zip archives or cuts. `commits`: see `with_commits`.
+    Parquet files, zip archives or cuts. `commits`: see `with_commits`. `of_audio`: for commands that read plain folders.
 
     Raises:
         UsageError: a file does not exist, or a folder is not a data set.
@@ -41,7 +47,7 @@ def manifests_of(spec: str, options: SetInput, commits: Commits = dict[str, str]
     if options.input_format == "manifest":
         return expand_paths(spec)
     manifests: list[str] = []
-    for path in expand_paths(spec, of_folder=partial(_in_folder, options=options)):
+    for path in expand_paths(spec, of_folder=partial(_in_folder, options=options, of_audio=of_audio)):
         is_plain = isinstance(path, Catalogue) or (_is_manifest(path) and not _OF_TARRED.search(path))
         manifests += [path] if is_plain else _in_file(path, options)
     return manifests
@@ -51,10 +57,15 @@ def _is_manifest(path: str) -> bool:
     return path.endswith(MANIFEST_SUFFIXES) and not path.rpartition("/")[2].startswith("cuts.")
 
 
-def _in_folder(folder: str, options: SetInput) -> list[str]:
-    from prepcli.jobs.inputs.sets import containers_in  # imported here, because most inputs are manifests
+def _in_folder(folder: str, options: SetInput, of_audio: OfAudio | None) -> list[str]:
+    from prepcli.jobs.inputs.sets import NoDataSetError, containers_in  # not at the top: most inputs are manifests
 
-    return containers_in(folder, options)
+    try:
+        return containers_in(folder, options)
+    except NoDataSetError:
+        if of_audio is None or options.input_format is not None or is_address(folder):
+            raise
+        return [of_audio(folder)]
 
 
 def _in_file(path: str, options: SetInput) -> list[str]:

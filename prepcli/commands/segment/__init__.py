@@ -1,0 +1,1 @@
+"""segment: cuts long recordings into segments, by speech, by texts with times, or into windows."""

@@ -1,0 +1,36 @@
+"""A folder of long recordings as an input: each audio file in it is a record."""
+
+import os
+from collections.abc import Iterator
+
+from prepcli.audio.probe import probe
+from prepcli.commands.make_manifest.formats import Walk
+from prepcli.errors import RecordRejected, UsageError
+from prepcli.interface.calls import tell
+from prepcli.jobs.inputs.catalogue import line, unusable
+from prepcli.jobs.inputs.kinds import FOLDER
+from prepcli.storage.containers import Catalogue
+
+
+def audio_folder(folder: str) -> Catalogue:
+    """The catalogue of the audio in a folder and its subfolders, sorted by path.
+
+    Raises:
+        UsageError: there is none.
+    """
+    walk = Walk(folder)
+    files = [os.path.join(os.path.abspath(folder), name) for name in walk.files()]
+    if not files:
+        raise UsageError(f"{folder} holds no data set and no audio ({'; '.join(walk.notes()) or 'it is empty'})")
+    for note in walk.notes():
+        tell(f"note: {folder}: {note}")
+    return Catalogue(folder, _lines, tuple(files), FOLDER, FOLDER)
+
+
+def _lines(folder: str) -> Iterator[bytes]:
+    for name in Walk(folder).files():
+        path = os.path.join(folder, name)
+        try:
+            yield line(path, probe(path).duration, {})
+        except RecordRejected as rejected:
+            yield unusable(path, rejected)

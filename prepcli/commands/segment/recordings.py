@@ -1,0 +1,143 @@
+"""Cuts one recording: finds its speech, words or windows, and makes the fields of its segments and rejects."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from prepcli.audio.segments import Segment, mono_blocks
+from prepcli.commands.segment import windows
+from prepcli.commands.segment.packing import PAUSE, Piece, Rules, Speech, pack
+from prepcli.commands.segment.speech import speech_in
+from prepcli.commands.segment.texts import Item, Recording, fields_of, items_of, ByMiddle, speech_of
+from prepcli.errors import RecordRejected, RejectReason, option
+from prepcli.formats.times.timed import Timed
+from prepcli.models.silero import speech_probabilities
+
+
+@dataclass(frozen=True)
+class SegmentSettings:
+    """How recordings are cut; lengths are in seconds. See the options of the command."""
+
+    by: str
+    shortest: float
+    longest: float
+    join_pause: float
+    pad: float
+    same_speaker: bool
+    end_at: str
+    overlap: str
+    whisper_times: bool
+    has_rttm: bool
+
+    def rules(self, rate: int) -> Rules:
+        """The rules in samples at `rate` Hz."""
+        return Rules(
+            *(round(seconds * rate) for seconds in (self.shortest, self.longest, self.join_pause, self.pad, PAUSE)),
+            same_speaker=self.same_speaker,
+            at_pauses=self.end_at == "pause",
+            prefers_pauses=self.end_at == "any",
+        )
+
+
+class Cut(NamedTuple):
+    """What is made of a recording.
+
+    Attributes:
+        pieces: its segments, and the parts that are left out; together with pauses all of its samples.
+        items: the words or lines of each piece.
+        texts: for each piece, the text that replaces that of its items, or None.
+        outside: words or lines without any sample of the recording.
+    """
+
+    pieces: Sequence[Piece]
+    items: Sequence[Sequence[Item]]
+    texts: Sequence[str | None]
+    outside: Sequence[Item] = ()
+
+
+def cut(segment: Segment, lines: Sequence[Timed] | None, offset: float, settings: SegmentSettings) -> Cut:
+    """Cut a recording.
+
+    Args:
+        segment: its audio.
+        lines: its texts with times; None if there are none.
+        offset: the seconds in the times at which the audio begins.
+        settings: how.
+
+    Raises:
+        RecordRejected: the audio cannot be decoded, or there is nothing to make a segment of.
+    """
+    rate, rules = segment.info.sampling_rate, settings.rules(segment.info.sampling_rate)
+    if settings.by == "speech":
+        probabilities = speech_probabilities(mono_blocks(segment), rate)
+        spans = speech_in(probabilities, segment.num_samples, rate, rules)
+        pieces = list(pack(spans, segment.num_samples, rules))
+        made = Cut(pieces, [()] * len(pieces), [None] * len(pieces))
+    else:
+        is_whole = segment.has_all_samples or lines is None or not offset
+        recording = Recording(segment.num_samples, rate, offset, is_whole)
+        made = _Texts(lines, recording, settings, rules).cut()
+    if not made.pieces and not made.outside:
+        what = "the detector finds no speech" if lines is None else "its texts with times have no words and no lines"
+        raise RecordRejected(RejectReason.NO_SPEECH, what)
+    return made
+
+
+class _Texts:
+    """The words or lines of a recording."""
+
+    def __init__(
+        self, lines: Sequence[Timed] | None, recording: Recording, settings: SegmentSettings, rules: Rules
+    ) -> None:
+        self._lines, self._recording, self._settings, self._rules = lines, recording, settings, rules
+        items = items_of(lines or (), recording, by_word=not settings.whisper_times)
+        self._items = [item for item in items if item.end > item.start]
+        self._outside = [item for item in items if item.end <= item.start]
+
+    def cut(self) -> Cut:
+        """The pieces.
+
+        Raises:
+            RecordRejected: MISSING_FIELD for Whisper's timestamps, if there are no lines.
+        """
+        is_timed = self._settings.whisper_times
+        if is_timed and any(item.is_word for item in self._items):
+            raise RecordRejected(RejectReason.MISSING_FIELD, "its words are in no lines, which timestamps enclose")
+        if self._settings.by == "times":
+            pieces: Sequence[Piece] = list(pack(self._spans, self._recording.length, self._rules))
+        else:
+            pieces = self._windows()
+        found, rate = ByMiddle(self._items), self._recording.rate
+        items = [found.within(piece.start, piece.end) for piece in pieces]
+        texts = [windows.timed_text(self._spans, self._items, piece, rate) if is_timed else None for piece in pieces]
+        return Cut(pieces, items, texts, self._outside)
+
+    @cached_property
+    def _spans(self) -> list[Speech]:
+        drops = self._settings.by == "times" and self._settings.overlap == "drop"
+        overlap = RejectReason.OVERLAP if drops else None
+        return speech_of(self._items, self._settings.end_at, self._recording.rate, overlap)
+
+    def _windows(self) -> Sequence[Piece]:
+        length, size, shortest = self._recording.length, self._rules.longest, self._rules.shortest
+        if self._lines is None or self._settings.has_rttm:
+            return list(windows.grid(length, size, shortest))
+        cut = windows.for_whisper if self._settings.whisper_times else windows.around_texts
+        return list(cut(self._spans, length, size, shortest))
+
+
+def detail_of(piece: Piece, items: Sequence[Item], rate: int, settings: SegmentSettings) -> str:
+    """Why a piece is left out, for its reject."""
+    seconds = f"{piece.length / rate:.2f} s"
+    if piece.reason is RejectReason.BELOW_MIN_DURATION:
+        return f"{seconds} is less than {option('--min', settings.shortest)}"
+    if piece.reason is RejectReason.OVERLAP:
+        speakers = list(dict.fromkeys(item.speaker for item in items if item.speaker))
+        whose = f" of {', '.join(speakers[:3])}" if len(speakers) > 1 else ""
+        return f"{len(items)} words or lines{whose} overlap in these {seconds}"
+    if piece.reason is RejectReason.TOO_LONG:
+        flag = "--window" if settings.by == "windows" else "--max"
+        return f"{seconds} without a place to cut is more than {option(flag, settings.longest)} with margins"
+    found = next((item.reason for item in items if item.reason), None)
+    return found.detail if found else str(piece.reason)

@@ -1,0 +1,184 @@
+"""Writes what is made of the recordings of a unit: lines of segments, rejects of parts, and RTTM files of windows."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from prepcli.audio.segments import Segment
+from prepcli.commands.segment.account import add_to
+from prepcli.commands.segment.packing import PAUSE, Piece
+from prepcli.commands.segment.recordings import Cut, SegmentSettings, cut, detail_of
+from prepcli.commands.segment.texts import Item, fields_of
+from prepcli.engine.publishing.publish import ADDED, UnitWriter
+from prepcli.engine.state.plan import InputFile
+from prepcli.errors import RecordRejected, RejectReason, UsageError, option
+from prepcli.formats.names import plain_stem
+from prepcli.formats.times.documents import timed_of
+from prepcli.formats.times.files import Times
+from prepcli.formats.times.timed import Timed
+from prepcli.gate import RATE_FIELDS, TEXT_FIELDS
+from prepcli.jobs.line_job import LINES_NAME
+from prepcli.jobs.records import Records
+from prepcli.jobs.source import RecordItem
+from prepcli.manifest.record import Record, Value
+
+TIME_FIELDS = ("segments", "words", "alignment")
+"""Fields of a record with texts and times, which are relative to the start of its audio; the first one counts."""
+_OF_WHOLE = (*TEXT_FIELDS, *TIME_FIELDS, *RATE_FIELDS, "num_samples", "num_speakers", "rttm_filepath")
+"""Fields that are not true of a part of a recording. NeMo cannot load a line with an offset and a sampling rate."""
+
+
+class Texts:
+    """The texts with times of recordings: files, or fields of the records themselves."""
+
+    def __init__(self, by: str, path: Path | None, form: str) -> None:
+        """`by`: the way of cutting; `path`, `form`: the values of `--times` and `--times-format`."""
+        self._by, self._path, self._form = by, path, form
+        self._times: Times | None = None
+
+    def opened(self, num_records: int) -> list[InputFile]:
+        """Open the files for `num_records` recordings, and return them as inputs of the plan."""
+        if self._path is None:
+            return []
+        self._times = Times(str(self._path), self._form, is_for_one=num_records == 1)
+        return self._times.inputs
+
+    def of(self, record: Record) -> tuple[Sequence[Timed] | None, float]:
+        """The texts of a record, and the seconds in their times at which its audio begins; None if there are none.
+
+        Raises:
+            RecordRejected: there are none although they decide, or they are damaged.
+        """
+        if self._by == "speech":
+            return None, 0.0
+        if self._times is not None:
+            return self._times.of(record.audio_filepath, record.get("id")), record.offset
+        for name in TIME_FIELDS:
+            if (value := record.get(name)) is not None:
+                return timed_of({name: value}), 0.0
+        if self._by == "windows":
+            return None, 0.0
+        detail = f"there are no {', '.join(TIME_FIELDS[:-1])} and no {TIME_FIELDS[-1]}, and no {option('--times')}"
+        raise RecordRejected(RejectReason.MISSING_FIELD, detail)
+
+
+def rttm_folder(out: Path, folder: Path | None) -> str:
+    """The path of `--rttm-out`, relative to the folder of `out`; empty if it is not given.
+
+    Raises:
+        UsageError: the folder is not in that of `out`.
+    """
+    if folder is None:
+        return ""
+    relative = os.path.relpath(folder, out.parent)
+    if relative.split(os.sep)[0] in (os.curdir, os.pardir):
+        raise UsageError(f"{option('--rttm-out', folder)} is not a folder in {out.parent}, where the manifest will be")
+    return relative
+
+
+class SegmentLines:
+    """Writes the segments of the recordings of a unit."""
+
+    def __init__(self, writer: UnitWriter, records: Records, settings: SegmentSettings, rttms: str) -> None:
+        """`rttms`: the folder for RTTM files, relative to that of OUT; empty for none."""
+        self._writer, self._records, self._settings, self._rttms = writer, records, settings, rttms
+        self._lines = writer.open_part(LINES_NAME.format(writer.unit.id))
+
+    def add(
+        self,
+        item: RecordItem,
+        segment: Segment,
+        lines: Sequence[Timed] | None,
+        offset: float,
+        changes: Mapping[str, Value],
+    ) -> float:
+        """Cut the audio of a record, and write its segments and rejects; returns the seconds of its segments.
+
+        Args:
+            item: the record, which counts as one record in and out; this counts all others.
+            segment: its audio.
+            lines: its texts with times, or None.
+            offset: the seconds in the times at which the audio begins.
+            changes: fields with new values in all lines.
+
+        Raises:
+            RecordRejected: as `cut`, and MISSING_FIELD for RTTM without speakers.
+        """
+        made = cut(segment, lines, offset, self._settings)
+        if self._rttms and not any(one.speaker for items in made.items for one in items):
+            raise RecordRejected(RejectReason.MISSING_FIELD, "its times name no speakers, whom RTTM files would show")
+        rate, writer = segment.info.sampling_rate, self._writer
+        longest = round(self._settings.longest * rate)
+        add_to(writer.extra, made.pieces, segment.num_samples, rate, longest)
+        num_segments = num_rejects = 0
+        for piece, items, text in zip(made.pieces, made.items, made.texts, strict=True):
+            place = _place(piece, segment)
+            if piece.reason is None:
+                fields = place | fields_of(items, piece, rate) | ({} if text is None else {"text": text})
+                if self._rttms:
+                    fields |= self._rttm(item.number, item.record, segment, piece, made)
+                self._lines.write(_line(item.record, {**changes, **fields}) + b"\n")
+                num_segments += 1
+                continue
+            detail = detail_of(piece, items, rate, self._settings)
+            self._reject(item, place, RecordRejected(piece.reason, detail))
+            num_rejects += 1
+        for outside in made.outside:
+            self._reject(item, {}, outside.reason or RecordRejected(RejectReason.BAD_DURATION, "it has no samples"))
+            num_rejects += 1
+        writer.records_out += num_segments - 1
+        writer.extra[ADDED] += num_segments + num_rejects - 1
+        return sum(piece.length for piece in made.pieces if piece.reason is None) / rate
+
+    def _reject(self, item: RecordItem, place: dict[str, Value], rejected: RecordRejected) -> None:
+        line = item.record.to_json({**self._records.merged_changes(item.number, item.record), **place})
+        self._writer.reject(line, rejected, self._records.origin(item.number))
+
+    def _rttm(self, number: int, record: Record, segment: Segment, piece: Piece, made: Cut) -> dict[str, Value]:
+        """Write the RTTM file of a window; its times are those of the audio file, as NeMo expects."""
+        stem = "_".join(os.path.basename(plain_stem(record.audio_filepath)).split())
+        rate = segment.info.sampling_rate
+        turns = _turns([one for items in made.items for one in items], piece, rate)
+        text = "".join(
+            f"SPEAKER {stem} 1 {(segment.start + start) / rate:.3f} {(end - start) / rate:.3f} <NA> <NA> {speaker} "
+            "<NA> <NA>\n"
+            for start, end, speaker in turns
+        )
+        name = f"{self._rttms}/{stem}-{number:06d}-{round(1000 * (segment.start + piece.start) / rate):09d}.rttm"
+        self._writer.add(name, text.encode())
+        return {"rttm_filepath": name, "num_speakers": len({speaker for _, _, speaker in turns}), "speaker": None}
+
+
+def _turns(items: Sequence[Item], piece: Piece, rate: int) -> list[tuple[int, int, str]]:
+    """Who speaks when in a window: first and last sample and speaker, by start; short pauses are not shown."""
+    turns: list[tuple[int, int, str]] = []
+    last: dict[str, int] = {}
+    for item in items:
+        start, end = max(item.start, piece.start), min(item.end, piece.end)
+        if start >= end or not item.speaker:
+            continue
+        speaker = "_".join(item.speaker.split())
+        number = last.get(speaker)
+        if number is not None and start - turns[number][1] <= PAUSE * rate:
+            turns[number] = (turns[number][0], max(end, turns[number][1]), speaker)
+            continue
+        last[speaker] = len(turns)
+        turns.append((start, end, speaker))
+    return turns
+
+
+def _place(piece: Piece, segment: Segment) -> dict[str, Value]:
+    """Where a piece lies in its file; six decimals of a second tell each sample of any rate."""
+    rate = segment.info.sampling_rate
+    return {"offset": round((segment.start + piece.start) / rate, 6), "duration": round(piece.length / rate, 6)}
+
+
+def _line(record: Record, fields: dict[str, Any]) -> bytes:
+    """The line of a segment: the fields of its record that are true of each part, and its own."""
+    removed = {name for name in _OF_WHOLE if name not in fields}
+    removed |= {name for name, value in fields.items() if value is None}
+    if "id" in record.fields:
+        start, seconds = fields["offset"], fields["duration"]
+        fields["id"] = f"{record.get('id')}-{round(1000 * start):09d}-{round(1000 * (start + seconds)):09d}"
+    return record.to_json(fields, removed)
