@@ -6,6 +6,7 @@ from prepcli.audio.limits import MAX_CHANNELS
 from prepcli.errors import UsageError, option
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
 MIX: Final = "mix"
@@ -40,6 +41,13 @@ def mean_of_channels(samples: "NDArray[Any]") -> "NDArray[Any]":
         whole: NDArray[Any] = np.rint(mean).astype(np.int32)
         return whole
     return to_float32(mean / 32768 if samples.dtype == np.int16 else mean)
+
+
+def mono(samples: "NDArray[Any]") -> "NDArray[np.float32]":
+    """Return the mean of all channels of samples (n, channels), shape (n,), as float32 with full scale 1."""
+    from prepcli.audio.encode import to_float32
+
+    return to_float32(samples if samples.shape[1] == 1 else mean_of_channels(samples))[:, 0]
 
 
 SEVERAL_CHANNELS = "several_channels"

@@ -33,7 +33,7 @@ def count_decodable(source: Source) -> int:
 
     count = 0
     try:
-        with no_notes(), _sequential()(source.for_libsndfile(), closefd=False) as sound:
+        with no_notes(), sequential()(source.for_libsndfile(), closefd=False) as sound:
             while got := len(sound.read(min(_BLOCK, sound.frames - count), dtype="int16")):
                 count += got
     except soundfile.SoundFileError:
@@ -42,11 +42,15 @@ def count_decodable(source: Source) -> int:
 
 
 @cache
-def _sequential() -> "type[soundfile.SoundFile]":
+def sequential() -> "type[soundfile.SoundFile]":
+    """Return the class of files that are read in order.
+
+    soundfile seeks after each read, which moves back or fails in odd files, and makes lossy decoders lose their state.
+    """
     import soundfile
 
     class Sequential(soundfile.SoundFile):  # type: ignore[misc]
-        """A file that is read in order. soundfile seeks after each read, which moves back or fails in odd files."""
+        """A file that is read in order."""
 
         def seekable(self) -> bool:
             """Return False."""

@@ -148,11 +148,10 @@ def probe(source: Source, format: Format, name: str) -> AudioInfo:
     return _decode(source, format, name).info
 
 
-def read(source: Source, info: AudioInfo, start: int, num_samples: int, name: str) -> "NDArray[Any]":
-    """Return `num_samples` samples, from `start` on, of a file that `probe` has accepted.
+def blocks(source: Source, info: AudioInfo, start: int, length: int, size: int, name: str) -> "Iterator[NDArray[Any]]":
+    """Yield `length` samples, from `start` on, of a file that `probe` has accepted, in blocks of `size`.
 
-    Returns:
-        float32 of shape (num_samples, num_channels), or fewer at the end of the file.
+    A block is float32 of shape (size, num_channels); the last, and those at the end of the file, may be shorter.
 
     Raises:
         RecordRejected: for the reasons of `probe`.
@@ -163,9 +162,10 @@ def read(source: Source, info: AudioInfo, start: int, num_samples: int, name: st
     if decoded.info != info:
         unreadable(name, "has changed since its length was measured")
     width = 4 * info.num_channels
-    num_samples = max(min(num_samples, info.num_samples - start), 0)
-    raw = read_at(decoded.file.fileno(), num_samples * width, decoded.start + start * width)
-    return np.frombuffer(raw, "<f4").reshape(-1, info.num_channels)
+    end = min(start + length, info.num_samples)
+    for at in range(start, max(end, start + 1), size):
+        raw = read_at(decoded.file.fileno(), max(min(size, end - at), 0) * width, decoded.start + at * width)
+        yield np.frombuffer(raw, "<f4").reshape(-1, info.num_channels)
 
 
 def _decode(source: Source, format: Format, name: str) -> _Decoded:

@@ -1,8 +1,9 @@
 """Open encoded audio: a file, an object in a store, a range of either, or bytes in memory."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from itertools import islice
 from typing import TypeVar
 
 from prepcli.audio.source import (
@@ -89,33 +90,46 @@ def _opened(source: AudioSource, name: str) -> Iterator[Source]:
         yield ByteSource(read_whole(source, name))
     elif isinstance(source, ByteRange):
         fd = open_file(source.path, name)
+        part = RangeSource(fd, source, name)
         try:
-            yield RangeSource(fd, source, name)
+            yield part
         finally:
             os.close(fd)
+            if part.failure is not None:
+                raise part.failure
     else:
         with _stored(str(source), name) as stored:
             yield stored
 
 
 def used(source: Source, use: Callable[[Source], ResultT]) -> ResultT:
-    """Return `use(source)`; if `use` rejects a file that libsndfile or a program has read, call it once more.
+    """Return `use(source)`; raises as `used_in_turn`."""
+    [result] = used_in_turn(source, lambda source: (use(source),))
+    return result
+
+
+def used_in_turn(source: Source, use: Callable[[Source], Iterable[ResultT]]) -> Iterator[ResultT]:
+    """Yield what `use(source)` yields; if it rejects a file that libsndfile or a program has read, call it once more.
 
     libsndfile and programs take a read error for the end of the file or for damage. In the second call the file is read
-    through Python, so that a read error is known and raised instead of the reject.
+    through Python, so that a read error is known and raised instead of the reject. No result is yielded twice.
 
     Raises:
         RecordRejected: raised by `use` in both calls.
         OSError: the file could not be read the second time, and the machine is the cause.
     """
+    done = 0
     try:
-        return use(source)
+        for result in use(source):
+            yield result
+            done += 1
+        return
     except RecordRejected:
         if not isinstance(source, FileSource) or not source.is_decoded:
             raise
     watched = WatchedSource(source)
     try:
-        return use(watched)
+        yield from islice(use(watched), done, None)
     finally:
         if isinstance(watched.failure, OSError):
             refuse(watched.failure, source.name)

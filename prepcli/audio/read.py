@@ -1,28 +1,27 @@
-"""Reads exactly the samples of a segment of an audio source.
+"""Reads exactly the samples of a segment of an audio source, as a whole or in blocks.
 
 dr_flac is faster for FLAC, because libsndfile converts each sample to 32 bits and back. dr_flac has no wheel for some
 machines. If it is missing, or does not decode all samples, libsndfile decodes the file or reports the error.
 """
 
-import os
-from contextlib import nullcontext
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from prepcli.audio import ffmpeg, ogg, sox
 from prepcli.audio.corrected import corrected_copy
-from prepcli.audio.decodable import opened
+from prepcli.audio.decodable import opened, sequential
 from prepcli.audio.info import FFMPEG, NOT_PASSABLE, AudioInfo, unreadable
 from prepcli.audio.limits import MAX_FLOAT
-from prepcli.audio.opening import AudioSource, name_of, open_source, used
+from prepcli.audio.opening import AudioSource, name_of, open_source, used_in_turn
 from prepcli.audio.quiet import no_notes
 from prepcli.audio.source import ByteSource, FileSource, Source, open_file
 from prepcli.storage.addresses import ByteRange, is_address
 from prepcli.storage.containers import SEPARATOR
-from prepcli.storage.paths import AnyPath
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     import soundfile
     from numpy.typing import NDArray
@@ -124,16 +123,59 @@ def read_segment(
             MISSING_AUDIO if the file does not exist any more.
     """
     length = info.num_samples - start if num_samples is None else num_samples
+    [samples] = read_blocks(source, info, start, length, max(length, 1), name=name)
+    return samples
+
+
+def read_blocks(
+    source: AudioSource, info: AudioInfo, start: int, length: int, size: int, *, name: str = ""
+) -> "Iterator[NDArray[Any]]":
+    """Return the `length` samples of `read_segment` in blocks of `size` samples per channel; the last may be shorter.
+
+    A file is opened once, and decoded as its blocks are asked for: memory does not grow with its length. Only short
+    FLAC and audio that sox reads are decoded as a whole, the corrected copy of an odd file is in memory, and audio that
+    ffmpeg reads is in a temporary file. There is at least one block, which is empty if `length` is 0. Raises as
+    `read_segment`, after the blocks before the fault.
+    """
     if start < 0 or length < 0:
         raise ValueError(f"start {start} and num_samples {length} must not be negative")
-    name = name or name_of(source)
-    if info.data_offset is not None:
-        return _read_pcm(source, info, start, length, name)
+    read = _decoded_blocks if info.data_offset is None else _pcm_blocks
+    return read(source, info, start, length, size, name or name_of(source))
+
+
+def _decoded_blocks(
+    source: AudioSource, info: AudioInfo, start: int, length: int, size: int, name: str
+) -> "Iterator[NDArray[Any]]":
     with open_source(source, name) as opened:
-        samples = used(opened, lambda source: _decode_all(source, info, start, length, name))
-    if samples.dtype.kind == "f" and length:
-        _check_numbers(samples, start, name)
-    return samples
+        yield from used_in_turn(
+            opened, lambda source: _checked(_blocks(source, info, start, length, size, name), start, length, name)
+        )
+
+
+def _checked(blocks: "Iterable[NDArray[Any]]", start: int, length: int, name: str) -> "Iterator[NDArray[Any]]":
+    """Yield the blocks of a segment, and reject it if it ends early, or has samples that are not numbers.
+
+    Models and encoders accept samples that are NaN, infinite or far out of range. No block follows one that has them.
+    """
+    done = num_bad = 0
+    first = ""
+    for block in blocks:
+        if block.dtype.kind == "f" and len(block) and not are_in_range(block):
+            import numpy as np
+
+            bad = ~(np.abs(block) <= MAX_FLOAT).all(axis=1)
+            if not num_bad:
+                at = int(bad.argmax())
+                value = next(value for value in block[at].tolist() if not abs(value) <= MAX_FLOAT)
+                first = f"the first is sample {start + done + at} ({value:g})"
+            num_bad += int(bad.sum())
+        done += len(block)
+        if not num_bad:
+            yield block
+    if done != length:
+        unreadable(name, f"ends early: {length} samples wanted from {start} on, {done} could be decoded")
+    if num_bad:
+        unreadable(name, f"is damaged: {num_bad} of {done} samples are not finite or far out of range, {first}")
 
 
 def are_in_range(samples: "NDArray[Any]") -> bool:
@@ -142,82 +184,78 @@ def are_in_range(samples: "NDArray[Any]") -> bool:
     return bool(samples.min() >= -MAX_FLOAT and samples.max() <= MAX_FLOAT)
 
 
-def _check_numbers(samples: "NDArray[Any]", start: int, name: str) -> None:
-    """Reject floating-point samples that are NaN, infinite or far out of range: models and encoders accept them."""
-    if are_in_range(samples):
-        return
-    import numpy as np
-
-    bad = ~(np.abs(samples) <= MAX_FLOAT).all(axis=1)
-    first = int(bad.argmax())
-    value = next(value for value in samples[first].tolist() if not abs(value) <= MAX_FLOAT)
-    unreadable(
-        name,
-        f"is damaged: {int(bad.sum())} of {len(samples)} samples are not finite or far out of range, "
-        f"the first is sample {start + first} ({value:g})",
-    )
-
-
-def _read_pcm(source: AudioSource, info: AudioInfo, start: int, length: int, name: str) -> "NDArray[Any]":
-    """Return int16 samples without decoding; for a file on disk, only their bytes are read."""
+def _pcm_blocks(
+    source: AudioSource, info: AudioInfo, start: int, length: int, size: int, name: str
+) -> "Iterator[NDArray[Any]]":
+    """Yield int16 samples without decoding; for a file on disk, only their bytes are read."""
     import numpy as np
 
     assert info.data_offset is not None
     width = 2 * info.num_channels
     offset = info.data_offset + start * width
-    if isinstance(source, bytes):
-        raw = memoryview(source)[offset : offset + length * width]
-    else:
-        raw = memoryview(_read_range(source, offset, length * width, name))
-    if len(raw) != length * width:
-        unreadable(name, f"ends early: {length} samples wanted from {start} on, {len(raw) // width} are there")
-    return np.frombuffer(raw, "<i2").reshape(length, info.num_channels)
+    with _open_to(source, offset + length * width, name) as opened:
+        for done in range(0, length or 1, size):
+            wanted = min(size, length - done)
+            at = offset + done * width
+            if isinstance(source, bytes):
+                raw: bytes | memoryview = memoryview(source)[at : at + wanted * width]
+            else:
+                raw = opened.read(at, wanted * width)
+            if len(raw) != wanted * width:
+                there = done + len(raw) // width
+                unreadable(name, f"ends early: {length} samples wanted from {start} on, {there} are there")
+            yield np.frombuffer(raw, "<i2").reshape(wanted, info.num_channels)
 
 
-def _read_range(source: str | AnyPath | ByteRange, offset: int, length: int, name: str) -> bytes:
-    """Read a range of bytes, without the fstat of `open_source`, which would take 2 us more."""
-    if isinstance(source, ByteRange) or is_address(source) or SEPARATOR in str(source):
-        with open_source(source, name) as opened:
-            return opened.read(offset, length)
-    fd = open_file(source, name)
-    try:
-        return FileSource(fd, offset + length, name).read(offset, length)
-    finally:
-        os.close(fd)
+def _open_to(source: AudioSource, end: int, name: str) -> AbstractContextManager[Source]:
+    """Open audio up to byte `end`, a file without the fstat of `open_source`, which would take 2 us more."""
+    if isinstance(source, (bytes, ByteRange)) or is_address(source) or SEPARATOR in str(source):
+        return open_source(source, name)
+    return FileSource(open_file(source, name), end, name)
 
 
-def _decode_all(source: Source, info: AudioInfo, start: int, length: int, name: str) -> "NDArray[Any]":
-    samples = _decode(source, info, start, length, name)
-    if len(samples) != length:
-        unreadable(name, f"ends early: {length} samples wanted from {start} on, {len(samples)} could be decoded")
-    return samples
-
-
-def _decode(source: Source, info: AudioInfo, start: int, length: int, name: str) -> "NDArray[Any]":
+def _blocks(source: Source, info: AudioInfo, start: int, length: int, size: int, name: str) -> "Iterator[NDArray[Any]]":
     samples = decode_flac(source, info, start, length)
-    if samples is not None:
-        return samples
-    if info.format == FFMPEG:
-        return ffmpeg.read(source, info, start, length, name)
-    import numpy as np
-    import soundfile
-
-    dtype = _dtype(info)
-    if info.format == NOT_PASSABLE:
+    if samples is None and info.format == FFMPEG:
+        return ffmpeg.blocks(source, info, start, length, size, name)
+    if samples is None and info.format == NOT_PASSABLE:
         corrected = corrected_copy(source, info)
         if corrected is None:
-            raw = np.frombuffer(sox.decode(source, info, name), "<i2" if dtype == "int16" else "<i4")
-            return raw.reshape(-1, info.num_channels)[start : start + length]
-        source = corrected
+            import numpy as np
+
+            raw = np.frombuffer(sox.decode(source, info, name), "<i2" if _dtype(info) == "int16" else "<i4")
+            samples = raw.reshape(-1, info.num_channels)[start : start + length]
+        else:
+            source = corrected
+    if samples is None:
+        return _libsndfile_blocks(source, info, start, length, size, name)
+    return (samples[done : done + size] for done in range(0, len(samples) or 1, size))
+
+
+def _libsndfile_blocks(
+    source: Source, info: AudioInfo, start: int, length: int, size: int, name: str
+) -> "Iterator[NDArray[Any]]":
+    import soundfile
+
     first = _decode_from(source, info, start)
-    quiet = no_notes() if info.subtype.startswith("MPEG") else nullcontext()
+    dropped = start - first
+    quiet = no_notes if info.subtype.startswith("MPEG") else nullcontext
     try:
-        with quiet, soundfile.SoundFile(source.for_libsndfile(), closefd=False) as sound:
+        with quiet():
+            sound = sequential()(source.for_libsndfile(), closefd=False)
+        with sound:
             if (sound.channels, sound.samplerate) != (info.num_channels, info.sampling_rate):
                 unreadable(name, "is damaged: its parts disagree on channels or sampling rate")
-            if first:
-                sound.seek(first)
-            return _read(sound, start - first + length, dtype)[start - first :]
+            for done in range(0, length or 1, size):
+                wanted = dropped + min(size, length - done)
+                with quiet():
+                    if first and not done:
+                        sound.seek(first)
+                    samples = _read(sound, wanted, _dtype(info))
+                yield samples[dropped:]
+                if len(samples) < wanted:
+                    break
+                dropped = 0
     except soundfile.SoundFileError as error:
         what = str(getattr(error, "error_string", error)).strip().rstrip(".") or "the stream is damaged"
         unreadable(name, f"can't be decoded from sample {start} on ({what})")
@@ -243,9 +281,8 @@ def read_as_trainers(data: bytes, info: AudioInfo, name: str) -> "NDArray[Any]":
         unreadable(name, f"cannot be read by soundfile, as trainers do ({str(error).strip().rstrip('.')})")
     if len(samples) != info.num_samples:
         unreadable(name, f"has {info.num_samples} samples, of which soundfile, as in trainers, reads {len(samples)}")
-    if samples.dtype.kind == "f" and len(samples):
-        _check_numbers(samples, 0, name)
-    return samples
+    [checked] = _checked((samples,), 0, len(samples), name)
+    return checked
 
 
 def _read(sound: "soundfile.SoundFile", count: int, dtype: str) -> "NDArray[Any]":

@@ -10,13 +10,13 @@ from functools import lru_cache
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from prepcli.audio.channels import MIX, Channel, chosen_channel, mean_of_channels
+from prepcli.audio.channels import MIX, Channel, chosen_channel, mean_of_channels, mono
 from prepcli.audio.check import check_copy, check_decoded
-from prepcli.audio.encode import WRITABLE, encodable_rate, encode, lossless_subtype, to_float32
+from prepcli.audio.encode import WRITABLE, encodable_rate, encode, lossless_subtype
 from prepcli.audio.info import AudioInfo
 from prepcli.audio.limits import SAME_SECONDS, segment_samples
 from prepcli.audio.opening import AudioSource, name_of, read_whole
-from prepcli.audio.read import read_segment
+from prepcli.audio.read import read_blocks, read_segment
 from prepcli.audio.resample import resample
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.formats.audio_names import WENET_FORMATS
@@ -24,6 +24,8 @@ from prepcli.processes.in_hand import take_in_hand
 from prepcli.processes.notes import note
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -350,15 +352,39 @@ def decode(segment: Segment) -> "NDArray[Any]":
     """
     source, info, start, num_samples, channel, name = segment
     take_in_hand(name, start, num_samples, channel)
-    samples = read_segment(source, info, start, num_samples, name=name)
+    return _chosen(read_segment(source, info, start, num_samples, name=name), channel)
+
+
+def _chosen(samples: "NDArray[Any]", channel: Channel | None) -> "NDArray[Any]":
     if channel is None:
         return samples
     return mean_of_channels(samples) if channel == MIX else samples[:, channel : channel + 1]
 
 
+BLOCK_SAMPLES = 1 << 19
+"""Samples per channel of a block of `decoded_blocks`: 10 to 60 s of speech."""
+
+
+def decoded_blocks(segment: Segment) -> "Iterator[NDArray[Any]]":
+    """Yield the samples of `decode` in blocks of `BLOCK_SAMPLES`, the last of which may be shorter; see `read_blocks`.
+
+    Raises:
+        RecordRejected: as `decode`, but after the blocks before the fault, which must then not be used.
+    """
+    source, info, start, num_samples, channel, name = segment
+    take_in_hand(name, start, num_samples, channel)
+    for samples in read_blocks(source, info, start, num_samples, BLOCK_SAMPLES, name=name):
+        yield _chosen(samples, channel)
+
+
+def mono_blocks(segment: Segment) -> "Iterator[NDArray[np.float32]]":
+    """Yield the mean of all channels in blocks (n,), as float32 with full scale 1; raises as `decoded_blocks`."""
+    return map(mono, decoded_blocks(segment))
+
+
 def decode_mono(segment: Segment) -> "NDArray[np.float32]":
     """Return the samples (n,) of a segment of one channel as float32, with full scale 1; raises as `decode`."""
-    return to_float32(decode(segment)[:, 0])
+    return mono(decode(segment))
 
 
 FALLBACK_FORMAT = "flac"

@@ -94,7 +94,7 @@ class ForLibsndfile:
     `source.failure`, and for libsndfile the file ends there.
     """
 
-    def __init__(self, source: "Watched", raw: io.RawIOBase) -> None:
+    def __init__(self, source: "Watched", raw: io.RawIOBase | io.BufferedReader) -> None:
         self._source = source
         self._raw = raw
 
@@ -176,13 +176,46 @@ class FileSource:
         return self.fd
 
 
+class _Reader(io.RawIOBase):
+    """A file object over a source."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._source.size}[whence]
+        if at < 0:
+            raise ValueError(f"negative position {at}")
+        self._at = at
+        return at
+
+    def readinto(self, buffer: Any, /) -> int:
+        data = self._source.read(self._at, len(buffer))
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+
+_SHORT, _BUFFER = 1 << 22, 1 << 18
+"""Bytes of a range that is read at once, and of one read of a longer range."""
+
+
 class RangeSource:
     """Encoded audio in a part of an open file, such as a member of a tar; read errors are raised by `refuse`."""
 
-    __slots__ = ("_file", "_part", "_start", "size")
+    __slots__ = ("_file", "_part", "_start", "failure", "size")
 
     def __init__(self, fd: int, part: ByteRange, name: str) -> None:
         self._file = FileSource(fd, part.start + part.length, name)
+        self.failure: Exception | None = None
+        """The error of a read by libsndfile, which cannot raise the error itself."""
         self._part = part
         self._start = part.start
         self.size = part.length
@@ -195,9 +228,16 @@ class RangeSource:
         """Return all bytes of the range; raises `RecordRejected` if the range has a checksum that does not fit them."""
         return intact(self.read(0, self.size), self._part, self._file.name)
 
-    def for_libsndfile(self) -> io.BytesIO:
-        """Return a file object over all bytes."""
-        return _Bytes(self.everything())
+    @property
+    def key(self) -> object:
+        """A key of the range, as of `identity`."""
+        return identity(self._file), self._start, self.size
+
+    def for_libsndfile(self) -> Any:
+        """Return a file object; the bytes are in memory if they are few, or if they have a checksum."""
+        if self.size <= _SHORT or self._part.crc32 is not None:
+            return _Bytes(self.everything())
+        return ForLibsndfile(self, io.BufferedReader(_Reader(self), _BUFFER))
 
     def for_process(self) -> IO[bytes]:
         """Return an unnamed temporary file with all bytes, positioned at its start."""
@@ -209,7 +249,7 @@ def identity(source: Source) -> object:
     if isinstance(source, FileSource):
         state = os.fstat(source.fd)
         return state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
-    return source.everything()
+    return source.key if isinstance(source, RangeSource) else source.everything()
 
 
 _NEAR = (ByteSource, FileSource, RangeSource)

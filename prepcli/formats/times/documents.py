@@ -1,0 +1,196 @@
+"""JSON with times: of Whisper, whisperX, faster-whisper and FunASR, and the fields of a manifest that are alike."""
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from prepcli.formats.times.timed import Timed, checked, damaged, text_of
+
+_TIMESTAMPED = re.compile(r"[A-Za-z0-9À-ɏЀ-ӿ]+(?:['\u2019.\-][A-Za-z0-9À-ɏЀ-ӿ]+)*|[^\W_]")
+"""Matches a part of a text to which FunASR gives one timestamp: a word with letters, or one character of Chinese."""
+
+_MAX = 1e300  # a larger integer of JSON does not fit a double
+
+
+class _Unit(NamedTuple):
+    """The name of a value for messages, and the number of its units of time in a second."""
+
+    place: str
+    per_second: float = 1.0
+
+    def at(self, index: int | str) -> "_Unit":
+        return self._replace(place=f"{self.place}[{index}]")
+
+
+def timed_of(document: object, name: str = "") -> list[Timed]:
+    """The lines of parsed JSON, or its words if it has no lines.
+
+    Args:
+        document: an object with `segments`, `sentence_info` or `timestamp` (FunASR, in ms), `words` or `word_segments`,
+            or `alignment`; or a list of segments, of words, or of objects of FunASR.
+        name: what the messages begin with, such as the name of the file.
+
+    A word without times keeps its text, which is joined to the word before it, or at the start to the one after.
+
+    Raises:
+        RecordRejected: BAD_FIELD if times are damaged, or there are none.
+    """
+    unit = _Unit(f"{name}: " if name else "")
+    if isinstance(document, list):
+        if any(isinstance(item, dict) and ("sentence_info" in item or _is_of_funasr(item)) for item in document):
+            return [timed for index, item in enumerate(document) for timed in timed_of(item, f"{name}[{index}]")]
+        is_words = bool(document) and all(isinstance(item, dict) and "word" in item for item in document)
+        return _words(document, unit, None) if is_words else _segments(document, unit)
+    if isinstance(document, dict):
+        for key, reader in (("segments", _segments), ("sentence_info", _sentences)):
+            if isinstance(items := document.get(key), list):
+                return reader(items, unit._replace(place=f"{unit.place}{key}"))
+        if _is_of_funasr(document):
+            return [_stamped(document, _Unit(f"{unit.place}timestamp", 1000.0))]
+        for key in ("words", "word_segments", "alignment"):
+            items = document.get(key)
+            if isinstance(items, dict):  # lhotse: the kind of the alignment
+                items = next((items[kind] for kind in ("word", "words") if kind in items), None)
+            if isinstance(items, list):
+                return _words(items, unit._replace(place=f"{unit.place}{key}"), None)
+    raise damaged(unit.place.rstrip(": ") or "the field", "it has no segments, words, sentence_info or timestamp")
+
+
+def _is_of_funasr(item: Mapping[str, Any]) -> bool:
+    return isinstance(item.get("timestamp"), list) and "text" in item and "start" not in item
+
+
+def _segments(items: Sequence[Any], unit: _Unit) -> list[Timed]:
+    return [line for index, item in enumerate(items) if (line := _segment(item, unit.at(index))) is not None]
+
+
+def _segment(item: Any, unit: _Unit) -> Timed | None:
+    """A segment of Whisper, or None if it has no text. Without times of its own, it lies where its words lie."""
+    if not isinstance(item, dict):
+        raise damaged(unit.place, "it is not an object with start, end and text")
+    text = _text(item.get("text"), unit)
+    listed = item.get("words") or []
+    if not isinstance(listed, list):
+        raise damaged(unit.place, "its words are not a list")
+    words = _words(listed, unit.at("words"), text) if listed else []
+    if text is None and words:
+        text = text_of(words)
+    times = _times(item, unit) or ((words[0].start, max(word.end for word in words)) if words else None)
+    if times is None:
+        raise damaged(unit.place, "it has no start and end")
+    return None if text == "" else Timed(*times, text, _speaker(item, unit), tuple(words))
+
+
+def _words(items: Sequence[Any], unit: _Unit, text: str | None) -> list[Timed]:
+    """The words with times; the text of each other word is joined to one of them. None if no word has times."""
+    raw = [_word(item, unit.at(index)) for index, item in enumerate(items)]
+    words, before = list[Timed](), ""
+    for index, (item, word) in enumerate(zip(items, _spaced(raw, text), strict=True)):
+        times = _times(item, unit.at(index))
+        if times is not None:
+            speaker = _speaker(item, unit.at(index)) if isinstance(item, dict) else None
+            words.append(Timed(*times, before + word, speaker, is_word=True))
+            before = ""
+        elif words:
+            words[-1] = words[-1]._replace(text=f"{words[-1].text}{word}")
+        else:
+            before += word
+    if text is None and before:
+        raise damaged(unit.place, "no word has times")
+    return words
+
+
+def _word(item: Any, unit: _Unit) -> str:
+    """The text of a word: an object with `word` or `text`, or a list of lhotse, symbol, start and duration."""
+    if isinstance(item, list) and len(item) >= 3 and isinstance(item[0], str):
+        return item[0]
+    word = item.get("word", item.get("text")) if isinstance(item, dict) else None
+    if not isinstance(word, str):
+        raise damaged(unit.place, "it is not an object with word, start and end")
+    return word
+
+
+def _spaced(words: Sequence[str], text: str | None) -> list[str]:
+    """The words, each with a blank before it if one separates it from the word before.
+
+    The words of Whisper have their blanks. Those of others have them where the text of their line has them, if it is
+    known; else everywhere.
+    """
+    if any(word[:1].isspace() for word in words):
+        return list(words)
+    spaced, position = [], 0
+    for word in map(str.strip, words):
+        at = -1 if text is None or not word else text.find(word, position)
+        if text is None or at < 0 or any(map(str.isalnum, text[position:at])):
+            spaced.append(f" {word}")
+            continue
+        spaced.append(f" {word}" if any(map(str.isspace, text[position:at])) else word)
+        position = at + len(word)
+    return spaced
+
+
+def _sentences(items: Sequence[Any], unit: _Unit) -> list[Timed]:
+    """The sentences of FunASR, in milliseconds."""
+    lines = []
+    for index, item in enumerate(items):
+        at = _Unit(unit.at(index).place, 1000.0)
+        if not isinstance(item, dict) or (times := _times(item, at)) is None:
+            raise damaged(at.place, "it has no start and end")
+        text = _text(item.get("text"), at)
+        words = _stamped(item, at).words if text and isinstance(item.get("timestamp"), list) else ()
+        if text != "":
+            lines.append(Timed(*times, text, _speaker(item, at), words))
+    return lines
+
+
+def _stamped(item: Mapping[str, Any], unit: _Unit) -> Timed:
+    """A text of FunASR with a list of timestamps; it has words if there are as many as timestamps."""
+    text, stamps = _text(item["text"], unit) or "", item["timestamp"]
+    times = [_pair(stamp, unit.at(index)) for index, stamp in enumerate(stamps)]
+    if not times:
+        raise damaged(unit.place, "the list of timestamps is empty")
+    starts = [match.start() for match in _TIMESTAMPED.finditer(text)]
+    words: tuple[Timed, ...] = ()
+    if len(starts) == len(times):
+        bounds = [0, *starts[1:], len(text)]
+        parts = [text[start:end] for start, end in pairwise(bounds)]
+        blanks = ["", *(" " if part[-1:].isspace() else "" for part in parts[:-1])]
+        words = tuple(
+            Timed(*stamp, blank + part.strip(), is_word=True)
+            for stamp, blank, part in zip(times, blanks, parts, strict=True)
+        )
+    return Timed(times[0][0], max(end for _, end in times), text, _speaker(item, unit), words)
+
+
+def _times(item: Any, unit: _Unit) -> tuple[float, float] | None:
+    """The start and end in seconds; None if one of them is missing or null."""
+    if isinstance(item, list):  # lhotse: symbol, start, duration
+        return _pair([item[1], round(item[1] + item[2], 9)], unit) if _are_numbers(item[1:3]) else None
+    start, end = item.get("start"), item.get("end")
+    return None if start is None or end is None else _pair([start, end], unit)
+
+
+def _pair(pair: Any, unit: _Unit) -> tuple[float, float]:
+    if not (isinstance(pair, list) and len(pair) == 2 and _are_numbers(pair)):
+        raise damaged(unit.place, f"its times are {str(pair)[:40]}, not two numbers")
+    return checked(pair[0] / unit.per_second, pair[1] / unit.per_second, unit.place)
+
+
+def _are_numbers(values: Sequence[Any]) -> bool:
+    return all(isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _MAX for value in values)
+
+
+def _text(value: Any, unit: _Unit) -> str | None:
+    if isinstance(value, list) and all(isinstance(word, str) for word in value):  # FunASR, without punctuation
+        value = " ".join(value)
+    if value is not None and not isinstance(value, str):
+        raise damaged(unit.place, f"its text is {str(value)[:40]}, not a string")
+    return None if value is None else " ".join(value.split())
+
+
+def _speaker(item: Mapping[str, Any], unit: _Unit) -> str | None:
+    speaker = item.get("speaker", item.get("spk"))
+    if speaker is not None and (not isinstance(speaker, str | int) or isinstance(speaker, bool)):
+        raise damaged(unit.place, f"its speaker is {str(speaker)[:40]}, not a string or an integer")
+    return None if speaker is None else str(speaker)

@@ -1,0 +1,126 @@
+"""Forms with a row for each line or word: CTM, RTTM, Audacity's labels, and Kaldi's segments."""
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from prepcli.formats.times.timed import Timed, checked, damaged, number
+
+SPACE = "<space>"
+"""Stands for a blank in CTM files of the NeMo Forced Aligner, whose lines may be words or segments."""
+_PAUSES = frozenset(("<eps>", "<b>", "<sil>"))
+"""Words of a CTM that stand for no sound: Kaldi's silences, and the blanks of the NeMo Forced Aligner."""
+RTTM_TYPES = re.compile(
+    "SPEAKER|SEGMENT|NOSCORE|NO_RT_METADATA|LEXEME|NON-LEX|NON-SPEECH|FILLER|EDIT|IP|SU|CB|A/P|SPKR-INFO"
+)
+"""Matches the types of the rows of an RTTM, which are in the first column."""
+
+
+class Row(NamedTuple):
+    """A row of a file with its recording; `channel` is empty if the form has none that matters."""
+
+    recording: str
+    timed: Timed
+    channel: str = ""
+
+
+def ctm_row(line: str, place: str) -> Row | None:
+    """A word of a CTM: `recording channel start duration word [confidence ...]`; None for a pause or a comment.
+
+    Raises:
+        RecordRejected: BAD_FIELD if the line has fewer columns, or times that are not numbers.
+    """
+    columns = line.split()
+    if not columns or columns[0].startswith(";;"):
+        return None
+    if len(columns) < 5:
+        raise damaged(place, f"it has {len(columns)} columns; a CTM has: recording channel start duration word")
+    start, end = _lasting(columns[2], columns[3], place)
+    word = columns[4].replace(SPACE, " ").strip()
+    if not word or word in _PAUSES:
+        return None
+    return Row(columns[0], Timed(start, end, f" {word}", is_word=True), columns[1])
+
+
+def rttm_row(line: str, place: str) -> Row | None:
+    """A turn of an RTTM: `SPEAKER recording channel start duration <NA> <NA> speaker ...`; None for other types.
+
+    Raises:
+        RecordRejected: as `ctm_row`.
+    """
+    columns = line.split()
+    if not columns or columns[0].startswith(";;"):
+        return None
+    if not RTTM_TYPES.fullmatch(columns[0]):
+        raise damaged(place, f"{columns[0][:40]!r} is not a type of an RTTM, such as SPEAKER")
+    if columns[0] != "SPEAKER":
+        return None
+    if len(columns) < 8:
+        raise damaged(place, f"it has {len(columns)} columns; the speaker is in the eighth of an RTTM")
+    start, end = _lasting(columns[3], columns[4], place)
+    return Row(columns[1], Timed(start, end, speaker=None if columns[7] == "<NA>" else columns[7]))
+
+
+def _lasting(start: str, duration: str, place: str) -> tuple[float, float]:
+    begin = number(start, place)
+    return checked(begin, round(begin + number(duration, place), 9), place)  # 1.1 + 1.2 is 2.3
+
+
+def segments_row(line: str, place: str, value: Callable[[str, str], str | None] = lambda *_: None) -> Row | None:
+    """A segment of Kaldi: `utterance recording start end [channel]`; None for a blank line, or an empty text.
+
+    `value(file, utterance)` finds the value in `text` or `utt2spk`. An end of -1 is the end of the recording.
+
+    Raises:
+        RecordRejected: as `ctm_row`.
+    """
+    columns = line.split()
+    if not columns:
+        return None
+    if len(columns) not in (4, 5):
+        raise damaged(place, f"it has {len(columns)} columns; segments has: utterance recording start end [channel]")
+    start, end = number(columns[2], place), number(columns[3], place)
+    if end == -1 and math.isfinite(start):
+        end = math.inf
+    else:
+        checked(start, end, place)
+    text = value("text", columns[0])
+    if text == "":
+        return None
+    return Row(columns[1], Timed(start, end, text, value("utt2spk", columns[0])))
+
+
+def by_channel(rows: list[Row]) -> Iterator[Timed]:
+    """The items of rows of a recording. If it has several channels, each is a speaker: their words must not mix."""
+    several = len({row.channel for row in rows}) > 1
+    is_line = any(" " in (row.timed.text or "").strip() for row in rows)  # segments of the NeMo Forced Aligner
+    for row in rows:
+        timed = row.timed
+        if is_line and timed.is_word:
+            timed = timed._replace(text=(timed.text or "").strip(), is_word=False)
+        yield timed._replace(speaker=row.channel) if several else timed
+
+
+def read_audacity(text: str, name: str) -> list[Timed]:
+    """The labels of a track of Audacity, `start TAB end TAB text`; points and labels without a text are left out.
+
+    Lines that begin with a backslash have the frequencies of the label before. Decimals may have a comma.
+
+    Raises:
+        RecordRejected: BAD_FIELD if times cannot be read.
+    """
+    labels = []
+    for line_number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip() or line.startswith("\\"):
+            continue
+        place = f"{name}:{line_number}"
+        columns = line.split("\t", 2)
+        if len(columns) < 2:
+            raise damaged(place, "it has no tab; a label of Audacity has: start TAB end TAB text")
+        begin, stop = (number(column.replace(",", "."), place) for column in columns[:2])
+        start, end = checked(begin, stop, place)
+        words = " ".join("".join(columns[2:]).split())
+        if words and end > start:
+            labels.append(Timed(start, end, words))
+    return labels

@@ -1,0 +1,304 @@
+"""Finds the texts with times of recordings, in a folder with a file for each, or in a file of one or many."""
+
+import hashlib
+import json
+import os
+from array import array
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from prepcli.engine.state.plan import InputFile, input_file
+from prepcli.errors import RecordRejected, RejectReason, UsageError, option
+from prepcli.formats.audio_names import is_audio_name
+from prepcli.formats.times.cues import read_cues
+from prepcli.formats.times.documents import timed_of
+from prepcli.formats.times.named_lines import NamedLines, stripped
+from prepcli.formats.times.recognition import FORMS, Form, decoded, form_of
+from prepcli.formats.times.rows import Row, by_channel, ctm_row, read_audacity, rttm_row, segments_row
+from prepcli.formats.times.textgrid import read_textgrid
+from prepcli.formats.times.timed import Timed, damaged
+from prepcli.gate import repeated_hashes, text_hash
+from prepcli.storage.addresses import is_address
+
+_HEAD_BYTES = 1 << 16
+_NAME_COLUMNS = {"ctm": 0, "rttm": 1, "kaldi": 1}
+"""The column with the name of the recording, in forms that are made for many recordings."""
+_ROWS = {"ctm": ctm_row, "rttm": rttm_row, "kaldi": segments_row}
+_ALIKE: tuple[frozenset[str], ...] = (frozenset(("srt", "vtt")), frozenset(("ctm", "kaldi")))
+"""Forms that content does not always distinguish; the user may say which it is."""
+
+
+class _Names(NamedTuple):
+    """The names of a recording by which its times are found; those by which others are called too are left out."""
+
+    exact: tuple[str, ...]
+    stems: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return ", ".join(dict.fromkeys((*self.exact, *self.stems)))
+
+
+class Times:
+    """The texts with times of the recordings of an input.
+
+    Attributes:
+        path: the folder or file.
+        form: the form of the file; `auto` for a folder in which each file shows its own.
+    """
+
+    def __init__(self, path: str, format: str, recordings: Iterable[str]) -> None:
+        """Open a folder or a file.
+
+        Args:
+            path: a folder with a file for each recording, a data directory of Kaldi, or a file of one or of many.
+            format: one of `FORMS`, or `auto`, which decides by content.
+            recordings: the paths of all audio files of the input; they may repeat. They show which names are of
+                several files and so match nothing, and whether there is only one.
+
+        Raises:
+            UsageError: nothing is there, or it is not in this form, or in none.
+        """
+        if is_address(path):
+            raise UsageError(f"{path} lies in a store; copy it to this machine first")
+        if not os.path.exists(path):
+            raise UsageError(f"{option('--times', path)} does not exist; give a folder or a file with times")
+        self.path, self.form = path, format
+        paths = np.unique(np.array([_hashes(path) for path in recordings], np.int64).reshape(-1, 3), axis=0)
+        self._is_only = len(paths) == 1
+        self._ambiguous, self._ambiguous_stems = (
+            repeated_hashes(array("q", paths[:, column].tobytes())) for column in (1, 2)
+        )
+        self._files: _Folder | None = None
+        self._lines: NamedLines | None = None
+        self._tables: dict[str, NamedLines] = {}
+        if os.path.isdir(path) and not (format in ("auto", "kaldi") and os.path.isfile(os.path.join(path, "segments"))):
+            self._files = _Folder(path, format)
+            return
+        if os.path.isdir(path):
+            self.path, self.form = os.path.join(path, "segments"), "kaldi"
+        self.form = self._form_of_file()
+        if self.form in _NAME_COLUMNS or (self.form == "json" and _has_keys(self.path)):
+            self._lines = NamedLines(self.path, _NAME_COLUMNS.get(self.form))
+            folder = os.path.dirname(self.path)
+            beside = {name: os.path.join(folder, name) for name in ("text", "utt2spk") if self.form == "kaldi"}
+            self._tables = {name: NamedLines(file, 0) for name, file in beside.items() if os.path.isfile(file)}
+
+    def _form_of_file(self) -> str:
+        with Path(self.path).open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+        form = _form_of_head(head, self.path)
+        asked = self.form
+        if asked == "auto" and form is None:
+            raise UsageError(
+                f"{self.path} has no times in a form that is known ({', '.join(FORMS)}); name its form with "
+                f"{option('--times-format')}"
+            )
+        if asked != "auto" and form not in (None, asked) and not any({asked, form} <= alike for alike in _ALIKE):
+            raise UsageError(f"{self.path} is {form}, not {asked}; leave out {option('--times-format')}")
+        if (form if asked == "auto" else asked) in _NAME_COLUMNS and b"\0" in head:
+            raise UsageError(f"{self.path} is UTF-16; convert it: iconv -f UTF-16 -t UTF-8 {self.path} > NEW")
+        return asked if asked != "auto" else str(form)
+
+    def of(self, relative_path: str, id: str | None = None) -> list[Timed]:
+        """The lines and words of a recording, sorted by their start; those with equal starts as in the file.
+
+        Args:
+            relative_path: the path of the audio below the folder of the audio.
+            id: the id of the record, if it has one.
+
+        Raises:
+            RecordRejected: MISSING_TRANSCRIPT if there are no times for it, BAD_FIELD if they are damaged, or if two
+                files may be meant, NOT_UTF8.
+        """
+        names = self._names(relative_path, id)
+        if self._lines is not None:
+            timed = self._from_lines(self._lines, names)
+        else:
+            timed = _read(*self._file_of(names), names)
+        return sorted(timed, key=lambda item: item.start)
+
+    def unused(self) -> Iterator[str]:
+        """The names in the times that no recording has asked for, by calls of `of` in this process."""
+        if self._files is not None:
+            return self._files.unused()
+        return iter(()) if self._lines is None else self._lines.unused()
+
+    @property
+    def inputs(self) -> list[InputFile]:
+        """The files that were read, for the digest of a plan; a folder stands for those that `of` has read."""
+        if self._files is not None:
+            return [self._files.input]
+        if self._lines is None:
+            return [input_file(self.path)]
+        return [InputFile(lines.path, lines.sha256, lines.state) for lines in (self._lines, *self._tables.values())]
+
+    def _names(self, relative_path: str, id: str | None) -> _Names:
+        _, whole, stem = _hashes(relative_path)
+        name = os.path.basename(relative_path)
+        exact = [] if id is None or self._files is not None else [id]
+        exact += [] if whole in self._ambiguous else [os.path.splitext(relative_path)[0]]
+        stems = () if stem in self._ambiguous_stems else (os.path.splitext(name)[0], name)
+        return _Names((*exact, relative_path), stems)
+
+    def _file_of(self, names: _Names) -> tuple[str, Form]:
+        if self._files is not None:
+            return self._files.file_of(names)
+        stem = os.path.splitext(os.path.basename(self.path))[0]
+        if not self._is_only and stem not in (*names.exact, *names.stems):
+            raise _missing(names, f"{self.path} has the times of one recording")
+        return self.path, self.form  # type: ignore[return-value]
+
+    def _from_lines(self, lines: NamedLines, names: _Names) -> list[Timed]:
+        for name in dict.fromkeys((*names.exact, *names.stems)):
+            if not (blocks := lines.blocks(name)):
+                continue
+            if self.form == "json":
+                if len(blocks) > 1:
+                    raise damaged(lines.path, f"several objects have the key {name}")
+                place = f"{lines.path}:{blocks[0].number}"
+                return timed_of(_parsed(decoded(stripped(blocks[0].data), place), place), place)
+            row_of = partial(segments_row, value=self._value) if self.form == "kaldi" else _ROWS[self.form]
+            rows = [
+                row
+                for block in blocks
+                for number, line in enumerate(_decoded_lines(block.data, lines.path), block.number)
+                if (row := row_of(line, f"{lines.path}:{number}")) is not None and row.recording == name
+            ]
+            return list(by_channel(rows))
+        raise _missing(names, f"looked for in {lines.path}")
+
+    def _value(self, table: str, utterance: str) -> str | None:
+        """The text or the speaker of an utterance of Kaldi; None if it has none."""
+        if table not in self._tables:
+            return None
+        for block in self._tables[table].blocks(utterance):
+            for line in _decoded_lines(block.data, self._tables[table].path):
+                if (words := line.split()) and words[0] == utterance:
+                    return " ".join(words[1:])
+        return None
+
+
+class _Folder:
+    """A folder with a file of times for each recording; other files may lie there too."""
+
+    def __init__(self, path: str, format: str) -> None:
+        self._path, self._format = path, format
+        self._by_path: dict[str, list[str]] = {}
+        self._by_stem: dict[str, list[str]] = {}
+        self._used = set[str]()
+        self._digests = dict[str, str]()
+        for folder, folders, files in os.walk(path):
+            folders.sort()
+            for name in sorted(files):
+                if not is_audio_name(name):
+                    relative = os.path.relpath(os.path.join(folder, name), path)
+                    self._by_path.setdefault(os.path.splitext(relative)[0], []).append(relative)
+                    self._by_stem.setdefault(os.path.splitext(name)[0], []).append(relative)
+        if not self._by_path:
+            raise UsageError(f"{path} has no files with times; give another folder with {option('--times')}")
+
+    def file_of(self, names: _Names) -> tuple[str, Form]:
+        """The file with the times of a recording, and its form."""
+        for index, keys in ((self._by_path, names.exact), (self._by_stem, names.stems)):
+            found = [(file, form) for key in keys for file in index.get(key, ()) if (form := self._form(file))]
+            if len(found) > 1:
+                files = " and ".join(os.path.join(self._path, file) for file, _ in found)
+                raise damaged(names.exact[0], f"{files} both have its times, and one is needed: {self._remedy(found)}")
+            if found:
+                ((file, form),) = found
+                self._used.add(file)
+                path = os.path.join(self._path, file)
+                self._digests[file] = input_file(path).sha256
+                return path, form
+        raise _missing(names, f"looked for in {self._path}")
+
+    def _remedy(self, found: list[tuple[str, Form]]) -> str:
+        forms = dict.fromkeys(form for _, form in found)
+        if len(forms) < len(found):
+            return "move one away"
+        return f"give {' or '.join(option('--times-format', form) for form in forms)}"
+
+    def _form(self, file: str) -> Form | None:
+        path = os.path.join(self._path, file)
+        try:
+            with Path(path).open("rb") as opened:
+                form = _form_of_head(opened.read(_HEAD_BYTES), path)
+        except OSError:
+            return None
+        return form if self._format in ("auto", form) else None
+
+    def unused(self) -> Iterator[str]:
+        """The files with times that no recording has asked for."""
+        files = (file for files in self._by_path.values() for file in files if file not in self._used)
+        return (file for file in files if self._form(file))
+
+    @property
+    def input(self) -> InputFile:
+        """The files that were read, as one."""
+        content = json.dumps(sorted(self._digests.items())).encode()
+        return InputFile(self._path, hashlib.sha256(content).hexdigest())
+
+
+def _read(path: str, form: Form, names: _Names) -> list[Timed]:
+    """The items of a file of one recording. If its lines name several, those of this recording."""
+    with Path(path).open("rb") as file:
+        text = decoded(file.read(), path)
+    if form in ("srt", "vtt"):
+        return read_cues(text, path, is_vtt=form == "vtt")
+    if form == "textgrid":
+        return read_textgrid(text, path)
+    if form == "audacity":
+        return read_audacity(text, path)
+    if form == "json":
+        return timed_of(_parsed(text, path), path)
+    rows: list[Row] = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        if (row := _ROWS[form](line, f"{path}:{number}")) is not None:
+            rows.append(row)
+    if len({row.recording for row in rows}) > 1:
+        rows = [row for row in rows if row.recording in (*names.exact, *names.stems)]
+        if not rows:
+            raise _missing(names, f"{path} names other recordings")
+    return list(by_channel(rows))
+
+
+def _parsed(text: str, place: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise damaged(place, f"it is not JSON ({error})") from None
+
+
+def _decoded_lines(data: bytes, path: str) -> list[str]:
+    return decoded(data, path).split("\n")
+
+
+def _form_of_head(head: bytes, path: str) -> Form | None:
+    """The form of a file by its first bytes, the last of which may be a part of a character."""
+    for num_bytes in range(len(head), max(len(head) - 4, -1), -1):
+        try:
+            return form_of(decoded(head[:num_bytes], path), path)
+        except RecordRejected:
+            continue
+    return None
+
+
+def _has_keys(path: str) -> bool:
+    """Whether JSON is a list or lines of objects with keys, as FunASR gives them for many recordings."""
+    with Path(path).open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+    return head.lstrip(b"\xef\xbb\xbf \t\r\n[{").startswith(b'"key"')
+
+
+def _hashes(path: str) -> tuple[int, int, int]:
+    """The hashes of the path of an audio file, of the path without its suffix, and of its stem."""
+    whole = os.path.splitext(path)[0]
+    return text_hash(path), text_hash(whole), text_hash(os.path.basename(whole))
+
+
+def _missing(names: _Names, where: str) -> RecordRejected:
+    return RecordRejected(RejectReason.MISSING_TRANSCRIPT, f"there are no times for {names}: {where}")

@@ -1,0 +1,168 @@
+"""SRT and WebVTT: the traps of people's files, and the same cues as the packages srt and webvtt-py read."""
+
+import random
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from prepcli.errors import RecordRejected
+from prepcli.formats.times.cues import read_cues
+from prepcli.formats.times.timed import Timed
+from tests.support.seeds import draw_for
+
+srt = pytest.importorskip("srt")
+webvtt = pytest.importorskip("webvtt")
+WORDS = ("hello", "world,", "42", "don't", "größer", "你好", "Ünï", "a", "-", "é", "1984.")
+
+
+def cues(text: str, *, is_vtt: bool = False) -> list[tuple[float, float, str | None]]:
+    return [timed[:3] for timed in read_cues(text, "talk.srt", is_vtt=is_vtt)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1\n00:00:01,000 --> 00:00:02,500\none\ntwo\n", [(1, 2.5, "one two")]),
+        ("1\n00:00:01.000 --> 00:00:02.500\none\n", [(1, 2.5, "one")]),
+        ("00:00:01,000 --> 00:00:02,500\none\n\n00:00:03,000 --> 00:00:04,000\ntwo", [(1, 2.5, "one"), (3, 4, "two")]),
+        ("\n\n1\n00:00:01,000-->00:00:02,500 X1:10 X2:20\none\n", [(1, 2.5, "one")]),
+        ("1\n100:00:01,000 --> 100:00:02,000\none\n", [(360001, 360002, "one")]),
+        ("1\n00:00:01 --> 00:00:02\none\n", [(1, 2, "one")]),
+        (
+            "1\n00:00:01,000 --> 00:00:02,000\none\n\nmore\n\n2\n00:00:03,000 --> 00:00:04,000\ntwo\n",
+            [(1, 2, "one more"), (3, 4, "two")],
+        ),
+        (
+            "1\n00:00:01,000 --> 00:00:02,000\none\n2\n00:00:03,000 --> 00:00:04,000\ntwo\n",
+            [(1, 2, "one"), (3, 4, "two")],
+        ),
+        (
+            "00:00:01,000 --> 00:00:02,000\nin\n1984\n\n00:00:03,000 --> 00:00:04,000\ntwo\n",
+            [(1, 2, "in 1984"), (3, 4, "two")],
+        ),
+        (
+            "1\n00:00:01,000 --> 00:00:02,000\nin\n1984\n00:00:03,000 --> 00:00:04,000\ntwo\n",
+            [(1, 2, "in 1984"), (3, 4, "two")],
+        ),
+        ("1\n00:00:01,000 --> 00:00:02,000\n\n2\n00:00:03,000 --> 00:00:04,000\n<i> </i>\n", []),
+        (
+            '1\n00:00:01,000 --> 00:00:02,000\n{\\an8}<i>a</i> <font color="#fff">b</font> <unk> 1 < 2 &amp;\n',
+            [(1, 2, "a b <unk> 1 < 2 &amp;")],
+        ),
+        ("1\n00:00:05,000 --> 00:00:07,000\nb\n\n2\n00:00:01,000 --> 00:00:06,000\na\n", [(5, 7, "b"), (1, 6, "a")]),
+    ],
+)
+def test_srt(text: str, expected: list[tuple[float, float, str]]) -> None:
+    assert cues(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("WEBVTT\n\n00:01.000 --> 00:02.500\none\n", [(1, 2.5, "one")]),
+        (
+            "WEBVTT - title\nKind: captions\nLanguage: en\n\nintro\n01:00:01.000 --> 01:00:02.000 align:start\none\n",
+            [(3601, 3602, "one")],
+        ),
+        ("WEBVTT\n00:01.000 --> 00:02.500\none\n", [(1, 2.5, "one")]),
+        (
+            "WEBVTT\n\nNOTE a\nb\n\nSTYLE\n::cue {}\n\nREGION\nid:x\n\n00:01.000 --> 00:02.000\none\n\nNOTE\nno\n",
+            [(1, 2, "one")],
+        ),
+        (
+            "WEBVTT\n\n00:01.000 --> 00:02.000\na &amp; b&nbsp;&lt;c&gt; <00:01.500><c.x> d</c>\n",
+            [(1, 2, "a & b <c> d")],
+        ),
+        (
+            "WEBVTT\n\n00:01.000 --> 00:02.000\none\n\nlast words\n\nid 2\n00:03.000 --> 00:04.000\ntwo\n",
+            [(1, 2, "one last words"), (3, 4, "two")],
+        ),
+    ],
+)
+def test_vtt(text: str, expected: list[tuple[float, float, str]]) -> None:
+    assert cues(text, is_vtt=True) == expected
+
+
+def test_a_voice_is_the_speaker_unless_there_are_several() -> None:
+    text = "WEBVTT\n\n00:01.000 --> 00:02.000\n<v.loud Esme  Smith>Hi</v>\n\n00:03.000 --> 00:04.000\n<v A>Hi <v B>Ho\n"
+    assert read_cues(text, "talk.vtt", is_vtt=True) == [Timed(1, 2, "Hi", "Esme Smith"), Timed(3, 4, "Hi Ho")]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1\n00:00:01,000 --> 00:00:0x,000\none\n", "talk.srt:2: '00:00:01,000 --> 00:00:0x,000' is not like"),
+        ("1\n00:00:01,5 --> 00:00:02,000\none\n", "talk.srt:2"),
+        ("1\n00:00:61,000 --> 00:01:02,000\none\n", "talk.srt:2"),
+        ("\n1\n00:00:03,000 --> 00:00:02,000\none\n", "talk.srt:3: it ends at 2 s, before it begins at 3 s"),
+        (
+            "subtitles by x\n\n1\n00:00:01,000 --> 00:00:02,000\none\n",
+            "talk.srt:4: there is a text before the first cue",
+        ),
+        ("no cue at all\n", "it has no cue"),
+    ],
+)
+def test_damaged_times_are_never_guessed(text: str, message: str) -> None:
+    with pytest.raises(RecordRejected, match="bad_field") as rejected:
+        cues(text)
+    assert message in rejected.value.detail
+
+
+def random_cues(draw: random.Random) -> list[tuple[int, int, list[str]]]:
+    """Cues with a start and an end in milliseconds and lines of text; they may overlap."""
+    starts = sorted(
+        draw.randrange(0, 400_000_000 if draw.random() < 0.2 else 4_000_000) for _ in range(draw.randrange(1, 8))
+    )
+    return [
+        (
+            start,
+            start + draw.randrange(1, 9000),
+            [" ".join(draw.choices(WORDS, k=draw.randrange(1, 5))) for _ in range(draw.randrange(1, 4))],
+        )
+        for start in starts
+    ]
+
+
+def test_srt_reads_the_same_cues() -> None:
+    draw = draw_for("test_srt_reads_the_same_cues")
+    for _ in range(500):
+        made = [
+            srt.Subtitle(number, timedelta(milliseconds=start), timedelta(milliseconds=end), "\n".join(lines))
+            for number, (start, end, lines) in enumerate(random_cues(draw), start=draw.randrange(3))
+        ]
+        text = srt.compose(made, reindex=False)
+        if draw.random() < 0.3:
+            text = text.replace(",", ".") if "," not in "".join(cue.content for cue in made) else text
+        read = [
+            (cue.start.total_seconds(), cue.end.total_seconds(), " ".join(cue.content.split()))
+            for cue in srt.parse(text)
+        ]
+        assert cues(text) == read
+
+
+def test_webvtt_reads_the_same_cues(tmp_path: Path) -> None:
+    draw = draw_for("test_webvtt_reads_the_same_cues")
+    path = tmp_path / "talk.vtt"
+    for _ in range(300):
+        file = webvtt.WebVTT()
+        for start, end, lines in random_cues(draw):
+            times = [
+                f"{at // 3600000:02}:{at // 60000 % 60:02}:{at // 1000 % 60:02}.{at % 1000:03}" for at in (start, end)
+            ]
+            voice = draw.choice(("", "<v Ann>", "<c.red>"))
+            file.captions.append(webvtt.Caption(*times, [voice + lines[0], *lines[1:]]))
+        file.save(str(path))
+        text = path.read_text()
+        for hidden in ("NOTE a comment\nof lines\n\n", "STYLE\n::cue {}\n\n"):
+            if draw.random() < 0.5:
+                text = text.replace("WEBVTT\n\n", f"WEBVTT\n\n{hidden}", 1)
+        path.write_text(text)
+        read = [
+            (cue.start_in_seconds, cue.end_in_seconds, " ".join(cue.text.split()), cue.voice)
+            for cue in webvtt.read(str(path))
+        ]
+        ours = [timed[:4] for timed in read_cues(text, "talk.vtt", is_vtt=True)]
+        assert [(int(start), int(end), *rest) for start, end, *rest in ours] == [
+            (int(start), int(end), *rest) for start, end, *rest in read
+        ]

@@ -1,0 +1,160 @@
+"""JSON with times, as Whisper, whisperX, faster-whisper and FunASR write it."""
+
+import json
+
+import pytest
+
+from prepcli.errors import RecordRejected
+from prepcli.formats.times.documents import timed_of
+from prepcli.formats.times.timed import Timed, text_of
+from tests.support.seeds import draw_for
+
+
+def word(start: float, end: float, text: str, speaker: str | None = None) -> Timed:
+    return Timed(start, end, text, speaker, is_word=True)
+
+
+def test_whisper_keeps_the_blanks_of_its_words() -> None:
+    words = [
+        {"word": " A", "start": 0.0, "end": 0.4, "probability": 0.9},
+        {"word": " well", "start": 0.4, "end": 0.8, "probability": 0.9},
+        {"word": "-known", "start": 0.8, "end": 1.0, "probability": 0.9},
+        {"word": " one.", "start": 1.0, "end": 1.0, "probability": 0.9},
+    ]
+    document = {
+        "text": " A well-known one.",
+        "segments": [{"id": 0, "start": 0.0, "end": 1.2, "text": " A well-known one.", "words": words}],
+        "language": "en",
+    }
+    (line,) = timed_of(document)
+    assert line[:4] == (0.0, 1.2, "A well-known one.", None)
+    assert line.words == (word(0, 0.4, " A"), word(0.4, 0.8, " well"), word(0.8, 1.0, "-known"), word(1, 1, " one."))
+    assert text_of(line.words[1:3]) == "well-known"
+
+
+def test_whisperx_words_without_times_are_joined_to_their_neighbours() -> None:
+    segment = {
+        "start": 0.5,
+        "end": 3.0,
+        "text": " In 2014 he paid £3 twice.",
+        "words": [
+            {"word": "In"},
+            {"word": "2014"},
+            {"word": "he", "start": 1.0, "end": 1.2, "score": 0.9, "speaker": "SPEAKER_00"},
+            {"word": "paid", "start": 1.3, "end": 1.5, "score": 0.9},
+            {"word": "£3", "start": None, "end": None},
+            {"word": "twice.", "start": 2.0, "end": 2.5, "score": 0.9},
+        ],
+        "speaker": "SPEAKER_00",
+    }
+    document = {"segments": [segment], "word_segments": segment["words"]}
+    (line,) = timed_of(document)
+    assert line[:4] == (0.5, 3.0, "In 2014 he paid £3 twice.", "SPEAKER_00")
+    assert [item.text for item in line.words] == ["In 2014 he", " paid £3", " twice."]
+    assert line.words[0].speaker == "SPEAKER_00"
+    assert text_of(line.words) == line.text
+    words = timed_of({"word_segments": segment["words"]})
+    assert text_of(words) == line.text
+    assert all(item.is_word for item in words)
+
+
+def test_a_segment_without_times_lies_where_its_words_lie() -> None:
+    segment = {"start": None, "end": None, "text": "a b", "words": [{"word": "a", "start": 1, "end": 2}, {"word": "b"}]}
+    assert timed_of({"segments": [segment]}) == [Timed(1, 2, "a b", words=(word(1, 2, "a b"),))]
+    del segment["words"]
+    with pytest.raises(RecordRejected, match=r"segments\[0\]: it has no start and end"):
+        timed_of({"segments": [segment]})
+
+
+def test_words_of_writings_without_blanks() -> None:
+    words = [{"word": char, "start": number, "end": number + 1} for number, char in enumerate("你好世界")]
+    (line,) = timed_of({"segments": [{"start": 0, "end": 4, "text": "你好,世界", "words": words}]})
+    assert text_of(line.words[:2]) == "你好"
+
+
+def test_faster_whisper_as_a_list_of_segments() -> None:
+    segments = [
+        {
+            "id": 1,
+            "seek": 0,
+            "start": 0.0,
+            "end": 2.0,
+            "text": " Hello.",
+            "tokens": [1],
+            "words": None,
+            "temperature": 0,
+        },
+        {"id": 2, "seek": 0, "start": 2.0, "end": 2.0, "text": "", "tokens": [], "words": [], "temperature": 0},
+    ]
+    assert timed_of(segments) == [Timed(0, 2, "Hello.")]
+
+
+def test_funasr_in_milliseconds() -> None:
+    stamps = [[0, 200], [200, 400], [500, 900], [1000, 1200], [1200, 1500]]
+    (line,) = timed_of([{"key": "talk", "text": "你好 world,再见。", "timestamp": stamps}])
+    assert line[:3] == (0, 1.5, "你好 world,再见。")
+    assert [item.text for item in line.words] == ["你", "好", " world,", "再", "见。"]
+    assert [(item.start, item.end) for item in line.words] == [(a / 1000, b / 1000) for a, b in stamps]
+    (line,) = timed_of({"text": "a b c", "timestamp": [[0, 100], [100, 900]]})
+    assert line == Timed(0, 0.9, "a b c"), "no word has a time that is not its own"
+
+
+def test_sentences_of_funasr() -> None:
+    sentence = {"text": "你好,", "start": 100, "end": 900, "timestamp": [[100, 500], [500, 900]], "spk": 0}
+    document = {"key": "talk", "text": "你好,", "timestamp": [[100, 500], [500, 900]], "sentence_info": [sentence]}
+    expected = [Timed(0.1, 0.9, "你好,", "0", (word(0.1, 0.5, "你"), word(0.5, 0.9, "好,")))]
+    assert timed_of([document]) == timed_of(document) == expected
+    sentence["text"] = ["你", "好"]
+    assert timed_of(document)[0].text == "你 好"
+
+
+def test_words_and_alignments_alone() -> None:
+    words = [word(0, 1, " a"), word(1, 2, " b")]
+    listed = [{"word": "a", "start": 0, "end": 1}, {"word": "b", "start": 1, "end": 2}]
+    assert timed_of({"words": listed}) == timed_of(listed) == timed_of({"alignment": listed}) == words
+    assert timed_of({"alignment": {"word": [["a", 0, 1, None], ["b", 1, 1, None]]}}) == words
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ({"text": "no times"}, "talk.json: it has no segments"),
+        ("x", "it has no segments"),
+        ({"segments": [1]}, "talk.json: segments[0]: it is not an object"),
+        ({"segments": [{"start": 1, "end": 0, "text": "a"}]}, "segments[0]: it ends at 0 s"),
+        ({"segments": [{"start": "1", "end": 2, "text": "a"}]}, "its times are ['1', 2], not two numbers"),
+        ({"segments": [{"start": True, "end": 2, "text": "a"}]}, "not two numbers"),
+        ({"segments": [{"start": 0, "end": 10**400, "text": "a"}]}, "not two numbers"),
+        ({"segments": [{"start": 0, "end": float("nan"), "text": "a"}]}, "not two numbers"),
+        ({"segments": [{"start": 0, "end": 1, "text": 5}]}, "its text is 5, not a string"),
+        ({"segments": [{"start": 0, "end": 1, "text": "a", "speaker": 0.5}]}, "its speaker is 0.5"),
+        ({"segments": [{"start": 0, "end": 1, "text": "a", "words": 5}]}, "its words are not a list"),
+        (
+            {"segments": [{"start": 0, "end": 1, "text": "a", "words": [5]}]},
+            "segments[0][words][0]: it is not an object",
+        ),
+        ({"words": [{"word": "a"}]}, "words: no word has times"),
+        ({"text": "a", "timestamp": [[1]]}, "not two numbers"),
+        ({"text": "a", "timestamp": []}, "the list of timestamps is empty"),
+    ],
+)
+def test_damaged(document: object, message: str) -> None:
+    with pytest.raises(RecordRejected) as rejected:
+        timed_of(document, "talk.json")
+    assert message in rejected.value.detail
+
+
+def test_no_text_is_lost_whatever_times_are_missing() -> None:
+    draw = draw_for("test_no_text_is_lost_whatever_times_are_missing")
+    for _ in range(500):
+        chosen = draw.choices(("a", "b-c", "don't", "42", "é.", "你"), k=draw.randrange(1, 9))
+        whisper_like = draw.random() < 0.5
+        words = [{"word": f" {text}" if whisper_like else text} for text in chosen]
+        timed = sorted(draw.sample(range(len(words)), draw.randrange(len(words) + 1)))
+        for index in timed:
+            words[index] |= {"start": index, "end": index + 1}  # type: ignore[dict-item]
+        segment = {"start": 0, "end": 99, "text": " ".join(chosen), "words": words}
+        (line,) = timed_of(json.loads(json.dumps({"segments": [segment]})))
+        assert line.text == " ".join(chosen)
+        assert text_of(line.words) == (line.text if timed else "")
+        assert [item.start for item in line.words] == timed

@@ -1,0 +1,180 @@
+"""The times of recordings are found by name, in folders and in files of one or many."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from prepcli.errors import RecordRejected, UsageError
+from prepcli.formats.times.timed import Timed
+from prepcli.formats.times.times import Times
+
+SRT = "1\n00:00:03,000 --> 00:00:04,000\nlater\n\n2\n00:00:01,000 --> 00:00:02,000\n{}\n"
+VTT = "WEBVTT\n\n00:01.000 --> 00:02.000\n{}\n"
+CTM = ";; words\ntalk 1 1.0 0.5 two\nother 1 0.0 0.5 x\ntalk 1 0.0 0.5 one\n"
+
+
+@pytest.fixture(autouse=True)
+def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(path: str, text: str) -> str:
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(text, encoding="utf-8")
+    return path
+
+
+def texts(times: Times, path: str, id: str | None = None) -> list[str | None]:
+    return [timed.text for timed in times.of(path, id)]
+
+
+def rejected(times: Times, path: str, id: str | None = None) -> str:
+    with pytest.raises(RecordRejected) as error:
+        times.of(path, id)
+    return str(error.value)
+
+
+def test_a_folder_with_a_file_for_each_recording() -> None:
+    """By the path below the folder; else by the name alone, if no other file has it."""
+    for name in ("a/talk", "b/talk", "c/deep/one"):
+        write(f"times/{name}.srt", SRT.format(name))
+    write("times/four.wav.vtt", VTT.format("four"))
+    write("times/a/talk.wav", "audio")
+    write("times/a/talk.txt", "a plain text has no times")
+    audio = ["a/talk.wav", "b/talk.wav", "c/talk.wav", "x/one.flac", "four.wav", "five.wav"]
+    times = Times("times", "auto", audio)
+    assert list(times.unused()) == ["four.wav.vtt", "a/talk.srt", "b/talk.srt", "c/deep/one.srt"]
+    before = times.inputs
+    assert texts(times, "a/talk.wav") == ["a/talk", "later"]
+    assert texts(times, "b/talk.wav") == ["b/talk", "later"]
+    assert texts(times, "x/one.flac") == ["c/deep/one", "later"]
+    assert texts(times, "four.wav") == ["four"]
+    assert (
+        rejected(times, "c/talk.wav")
+        == "missing_transcript: there are no times for c/talk, c/talk.wav: looked for in times"
+    )
+    assert rejected(times, "five.wav").startswith("missing_transcript: there are no times for five, five.wav:")
+    assert list(times.unused()) == []
+    read = times.inputs
+    assert read != before
+    write("times/a/talk.srt", SRT.format("changed"))
+    again = Times("times", "auto", audio)
+    for path in ("a/talk.wav", "b/talk.wav", "x/one.flac", "four.wav"):
+        again.of(path)
+    assert again.inputs[0].sha256 != read[0].sha256
+
+
+def test_two_files_of_a_recording_are_a_reject_that_names_both() -> None:
+    write("times/talk.srt", SRT.format("a"))
+    write("times/talk.vtt", VTT.format("a"))
+    detail = rejected(Times("times", "auto", ["talk.wav"]), "talk.wav")
+    assert "times/talk.srt and times/talk.vtt both have its times" in detail
+    assert "give --times-format srt or --times-format vtt" in detail
+    assert texts(Times("times", "vtt", ["talk.wav"]), "talk.wav") == ["a"]
+    write("times/b/one.srt", SRT.format("a"))
+    write("times/c/one.srt", SRT.format("a"))
+    assert "move one away" in rejected(Times("times", "auto", ["one.wav"]), "one.wav")
+
+
+def test_a_stem_of_several_recordings_matches_none_of_them() -> None:
+    write("talk.ctm", CTM)
+    times = Times("talk.ctm", "auto", ["a/talk.wav", "b/talk.wav", "a/talk.wav"])
+    assert rejected(times, "a/talk.wav").startswith("missing_transcript")
+    assert texts(times, "a/talk.wav", "talk") == [" one", " two"], "an id is the recording's own"
+    assert texts(Times("talk.ctm", "auto", ["a/talk.wav", "a/talk.wav"]), "a/talk.wav") == [" one", " two"]
+
+
+def test_two_encodings_of_a_recording_have_no_times() -> None:
+    """As with transcripts beside the audio: it cannot be known whose they are. The whole name decides."""
+    write("times/talk.srt", SRT.format("a"))
+    times = Times("times", "auto", ["talk.wav", "talk.flac"])
+    assert rejected(times, "talk.wav").startswith("missing_transcript")
+    write("times/talk.flac.srt", SRT.format("b"))
+    times = Times("times", "auto", ["talk.wav", "talk.flac"])
+    assert texts(times, "talk.flac") == ["b", "later"]
+
+
+def test_the_path_goes_before_a_name() -> None:
+    write("all.ctm", CTM)
+    times = Times("all.ctm", "auto", ["talk.wav", "a/talk.wav"])
+    assert texts(times, "talk.wav") == [" one", " two"]
+    assert rejected(times, "a/talk.wav").startswith("missing_transcript")
+
+
+def test_a_file_of_many_recordings() -> None:
+    write("all.ctm", CTM + "a/deep 1 0 1 path\nn1 1 0 1 id\nbad 1 0 1 fine\nbad 1 x 1 damaged\n")
+    times = Times("all.ctm", "auto", ["talk.wav", "a/deep.wav", "y.wav", "bad.wav"])
+    assert times.of("talk.wav") == [Timed(0, 0.5, " one", is_word=True), Timed(1, 1.5, " two", is_word=True)]
+    assert texts(times, "a/deep.wav") == [" path"]
+    assert texts(times, "y.wav", "n1") == [" id"]
+    assert "bad_field: all.ctm:8: 'x' is not a number of seconds" in rejected(times, "bad.wav")
+    assert "no times for z, y, y.wav: looked for in all.ctm" in rejected(times, "y.wav", "z")
+    assert list(times.unused()) == ["other"]
+    (file,) = times.inputs
+    assert file.path == "all.ctm"
+    assert file.state is not None
+
+
+def test_a_data_directory_of_kaldi() -> None:
+    write("data/segments", "u1 talk 1.0 2.0\nu2 talk 0.0 1.0\nu3 x 0 1\n")
+    write("data/text", "u1 hello  world\nu2 yes\n")
+    write("data/utt2spk", "u1 ann\nu2 bob\n")
+    for path in ("data", "data/segments"):
+        times = Times(path, "auto", ["talk.wav"])
+        assert times.form == "kaldi"
+        assert times.of("talk.wav") == [Timed(0, 1, "yes", "bob"), Timed(1, 2, "hello world", "ann")]
+        assert [file.path for file in times.inputs] == ["data/segments", "data/text", "data/utt2spk"]
+    assert Times("data", "auto", []).of("x.wav") == [Timed(0, 1)]
+
+
+@pytest.mark.parametrize("is_list", [True, False])
+def test_results_of_funasr_for_many_recordings(is_list: bool) -> None:
+    results = [{"key": key, "text": f"{key} 好", "timestamp": [[0, 500], [500, 900]]} for key in ("talk", "b", "b")]
+    write("all.json", json.dumps(results, indent=1) if is_list else "\n".join(map(json.dumps, results)))
+    times = Times("all.json", "auto", ["talk.wav", "b.wav"])
+    (line,) = times.of("talk.wav")
+    assert line[:3] == (0, 0.9, "talk 好")
+    assert len(line.words) == 2
+    assert "several objects have the key b" in rejected(times, "b.wav")
+
+
+def test_a_file_of_one_recording_is_for_its_name_or_for_the_only_one() -> None:
+    write("talk.srt", SRT.format("a"))
+    several = Times("talk.srt", "auto", ["talk.wav", "other.wav"])
+    assert texts(several, "talk.wav") == ["a", "later"]
+    assert "talk.srt has the times of one recording" in rejected(several, "other.wav")
+    assert texts(Times("talk.srt", "auto", ["other.wav"] * 2), "other.wav") == ["a", "later"]
+
+
+def test_encodings() -> None:
+    Path("talk.srt").write_bytes(SRT.format("größer").encode("utf-16"))
+    assert texts(Times("talk.srt", "auto", ["talk.wav"]), "talk.wav") == ["größer", "later"]
+    Path("talk.srt").write_bytes(SRT.format("größer").encode("latin-1"))
+    assert "not_utf8" in rejected(Times("talk.srt", "srt", ["talk.wav"]), "talk.wav")
+    Path("x.ctm").write_bytes(CTM.encode("utf-16"))
+    with pytest.raises(UsageError, match=r"x.ctm is UTF-16; convert it: iconv -f UTF-16"):
+        Times("x.ctm", "auto", ["talk.wav"])
+    Path("x.ctm").write_bytes(b"talk 1 0 1 gr\xf6\xdfer\nother 1 0 1 x\n")
+    times = Times("x.ctm", "ctm", ["talk.wav", "other.wav"])
+    assert texts(times, "other.wav") == [" x"]
+    assert "not_utf8" in rejected(times, "talk.wav")
+
+
+@pytest.mark.parametrize(
+    ("path", "format", "message"),
+    [
+        ("absent", "auto", "--times absent does not exist; give a folder or a file with times"),
+        ("empty", "auto", "empty has no files with times"),
+        ("plain.txt", "auto", "plain.txt has no times in a form that is known .*; name its form with --times-format"),
+        ("talk.srt", "json", "talk.srt is srt, not json; leave out --times-format"),
+        ("s3://bucket/talk.srt", "auto", "lies in a store; copy it"),
+    ],
+)
+def test_wrong_calls(path: str, format: str, message: str) -> None:
+    Path("empty").mkdir()
+    write("plain.txt", "a plain text\n")
+    write("talk.srt", SRT.format("a"))
+    with pytest.raises(UsageError, match=message):
+        Times(path, format, ["talk.wav"])
