@@ -22,7 +22,7 @@ def samples_of(pieces: Sequence[Piece], length: int) -> dict[str, int]:
     `overlap` are samples that are left out because words or lines overlap, less those that are in two pieces.
 
     Raises:
-        AccountingError: a piece reaches beyond the recording, or overlaps one before it that is left out; this is a bug.
+        AccountingError: a piece reaches beyond the recording, or the one before it, which is left out: a bug.
     """
     counts = dict.fromkeys(PARTS, 0)
     before, was_left_out = 0, True
@@ -74,7 +74,7 @@ def details_of(totals: Mapping[str, float], longest: float) -> dict[str, Any]:
 
     `longest`: the seconds of the longest possible segment.
     """
-    seconds = {part: round(totals.get(_seconds(part), 0.0), 6) + 0.0 for part in (_IN, *PARTS)}
+    seconds = {part: round(totals.get(_seconds(part), 0.0), 9) + 0.0 for part in (_IN, *PARTS)}
     unit, size = ("h", 3600) if seconds[_IN] >= 3600 else ("s", 1)
     shown = {part: f"{value / size:,.2f} {unit}" for part, value in seconds.items()}
     counts = [int(totals.get(_bin(number), 0)) for number in range(_BINS)]

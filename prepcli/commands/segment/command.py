@@ -35,8 +35,8 @@ def segment(
     manifest: Annotated[
         Paths,
         Option(
-            "Folder of long recordings, NeMo manifest(s), or a data set: a path, several separated by commas, or a brace "
-            "pattern.",
+            "Folder of long recordings, NeMo manifest(s), or a data set: a path, several separated by commas, or a "
+            "brace pattern.",
             metavar="INPUT",
             several_paths=True,
             is_argument=True,
@@ -117,10 +117,10 @@ def segment(
     """Cut long recordings into segments, and write a manifest of them with offset and duration; no audio is copied.
 
     By speech (needs silero-vad): speech is joined up to --max, with pauses up to --join-pause; speech that is too long
-    is divided at its longest pause, or where speech is least probable. By times: CTM, RTTM, SRT, WebVTT, TextGrid, JSON
-    of Whisper, whisperX, faster-whisper and FunASR, Audacity labels, Kaldi segments; a segment has the text, speaker and
-    words whose middle lies in it. By windows: of one length; with texts, a window ends before a word or line that it
-    would cut.
+    is divided at its longest pause, or where speech is least probable. By times: of CTM, RTTM, SRT, WebVTT, TextGrid,
+    JSON (Whisper, whisperX, faster-whisper, FunASR), Audacity labels, Kaldi segments; a segment has the text, speaker
+    and words whose middle lies in it. By windows: of one length; with texts, a window ends before a word or line that
+    it would cut.
 
     Each second of the recordings is accounted for: seconds in = segments + pauses + overlap + rejects. --dry-run cuts
     everything, and prints the account and the lengths of segments without writing.
@@ -141,11 +141,13 @@ def segment(
         >>> report.details["recordings"]
         48
     """
+    import msgspec
+
     from prepcli.audio.probe import Probes
     from prepcli.audio.segments import SEGMENT, locate, with_channel
     from prepcli.commands.exports.files.command import convert_audio
     from prepcli.commands.segment.account import add_rejected, details_of
-    from prepcli.commands.segment.folder import audio_folder
+    from prepcli.commands.segment.folder import audio_folder, folder_names
     from prepcli.commands.segment.recordings import SegmentSettings
     from prepcli.commands.segment.records import SegmentLines, Texts, rttm_folder
     from prepcli.engine.publishing.publish import totals
@@ -181,22 +183,27 @@ def segment(
     policy = with_channel(SEGMENT, channel)
     folder = absolute_folder(str(output.path.parent))
     paths_stay = set(base_directories(source.manifests, source.audio_base_dir)) == {folder}
+    names = folder_names(source.manifests, output.path)
     texts = Texts(by, folder_of(times), times_format)
     rttms = rttm_folder(output.path, folder_of(rttm_out))
 
     def plan(workspace: "Workspace") -> "Plan[RecordUnit, RecordContents]":
         records = source.read(workspace)
-        made = records.plan(blocks(records, _UNIT_SECONDS, _UNIT_RECORDS), RecordContents(records))
-        made.inputs += texts.opened(len(records))
+        inputs, notes = texts.opened(records)
+        made = records.plan(blocks(records, _UNIT_SECONDS, _UNIT_RECORDS), RecordContents(records), notes=notes)
+        made.inputs += inputs
         return made
 
     def write(contents: "RecordContents", unit: "RecordUnit", writer: "UnitWriter") -> None:
-        records, probes, lines = contents.records, Probes(1), SegmentLines(writer, records, settings, rttms)
+        records, probes = contents.records, Probes(1)
+        lines = SegmentLines(writer, records, settings, rttms)
         for item in items(contents, unit, writer):
             with item:
                 record = item.record
-                changes = {} if paths_stay else records.absolute_paths(item.number, record)
                 path = records.audio_path(item.number, record.audio_filepath)
+                changes = {} if paths_stay else records.absolute_paths(item.number, record)
+                if names is not None:
+                    changes["audio_filepath"] = names.name(path)
                 try:
                     place = record.offset, record.duration, record.get("channel")
                     located = locate(path, probes(path), *place, policy, path)
@@ -213,15 +220,15 @@ def segment(
         details = details_of(totals(markers), settings.longest)
         return {"manifest": output.path} | details | names_note(source.manifests)
 
-    shaping = source.settings | ({} if paths_stay else {"paths": "absolute"})
+    shaping = source.settings | ({} if paths_stay or names else {"paths": "absolute"})
     if output.engine.dry_run:
         with tempfile.TemporaryDirectory(prefix="prepcli-") as place:
             output, engine = OutputFile(Path(place, output.name)), output.engine
             output.engine = dataclasses.replace(engine, dry_run=False, rank=Rank(), budget=type(engine.budget)(1e9))
             report = run(output, plan, write, join, settings=shaping)
-        report.status, report.out, report.outputs = "dry_run", str(out), {}
         del report.details["manifest"]
-        return report
+        details = report.details | {"rejects_by_reason": report.rejects_by_reason}
+        return msgspec.structs.replace(report, status="dry_run", out=str(out), outputs={}, details=details)
     report = run(output, plan, write, join, settings=shaping)
     if cut is not None and report.status != "incomplete":
         shared = {name: getattr(asked, name) for name in get_type_hints(JobArguments)}

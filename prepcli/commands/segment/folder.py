@@ -1,10 +1,12 @@
 """A folder of long recordings as an input: each audio file in it is a record."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from prepcli.audio.probe import probe
 from prepcli.commands.make_manifest.formats import Walk
+from prepcli.commands.make_manifest.source import PathNames
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.interface.calls import tell
 from prepcli.jobs.inputs.catalogue import line, unusable
@@ -25,6 +27,12 @@ def audio_folder(folder: str) -> Catalogue:
     for note in walk.notes():
         tell(f"note: {folder}: {note}")
     return Catalogue(folder, _lines, tuple(files), FOLDER, FOLDER)
+
+
+def folder_names(manifests: Sequence[str], out: Path) -> PathNames | None:
+    """Makes the paths of audio in lines of `out`, relative to its folder, if the input is a folder of audio."""
+    is_folder = all(isinstance(path, Catalogue) and path.kind == FOLDER for path in manifests)
+    return PathNames(out.parent, absolute=False) if is_folder else None
 
 
 def _lines(folder: str) -> Iterator[bytes]:

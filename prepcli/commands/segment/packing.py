@@ -5,6 +5,7 @@ is too long. In addition, segments get a margin, may have to end at certain word
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from prepcli.errors import RejectReason
@@ -108,7 +109,7 @@ def grouped(spans: Sequence[Speech], jitter: int, reason: RejectReason | None) -
 
 def bounds_of(spans: Sequence[Speech], length: int) -> list[int]:
     """The samples that divide a recording of `length` samples between its spans: 0, the middles of pauses, `length`."""
-    middles = ((one.end + other.start) // 2 for one, other in zip(spans, spans[1:], strict=False))
+    middles = ((one.end + other.start) // 2 for one, other in pairwise(spans))
     return [0, *middles, length]
 
 

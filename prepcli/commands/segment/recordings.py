@@ -9,7 +9,7 @@ from prepcli.audio.segments import Segment, mono_blocks
 from prepcli.commands.segment import windows
 from prepcli.commands.segment.packing import PAUSE, Piece, Rules, Speech, pack
 from prepcli.commands.segment.speech import speech_in
-from prepcli.commands.segment.texts import Item, Recording, fields_of, items_of, ByMiddle, speech_of
+from prepcli.commands.segment.texts import ByMiddle, Item, Recording, items_of, speech_of
 from prepcli.errors import RecordRejected, RejectReason, option
 from prepcli.formats.times.timed import Timed
 from prepcli.models.silero import speech_probabilities
@@ -33,7 +33,11 @@ class SegmentSettings:
     def rules(self, rate: int) -> Rules:
         """The rules in samples at `rate` Hz."""
         return Rules(
-            *(round(seconds * rate) for seconds in (self.shortest, self.longest, self.join_pause, self.pad, PAUSE)),
+            shortest=round(self.shortest * rate),
+            longest=round(self.longest * rate),
+            join_pause=round(self.join_pause * rate),
+            pad=round(self.pad * rate),
+            pause=round(PAUSE * rate),
             same_speaker=self.same_speaker,
             at_pauses=self.end_at == "pause",
             prefers_pauses=self.end_at == "any",

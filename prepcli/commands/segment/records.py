@@ -15,8 +15,8 @@ from prepcli.engine.state.plan import InputFile
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.formats.names import plain_stem
 from prepcli.formats.times.documents import timed_of
-from prepcli.formats.times.files import Times
 from prepcli.formats.times.timed import Timed
+from prepcli.formats.times.times import Times
 from prepcli.gate import RATE_FIELDS, TEXT_FIELDS
 from prepcli.jobs.line_job import LINES_NAME
 from prepcli.jobs.records import Records
@@ -36,13 +36,26 @@ class Texts:
         """`by`: the way of cutting; `path`, `form`: the values of `--times` and `--times-format`."""
         self._by, self._path, self._form = by, path, form
         self._times: Times | None = None
+        self._folder = ""
 
-    def opened(self, num_records: int) -> list[InputFile]:
-        """Open the files for `num_records` recordings, and return them as inputs of the plan."""
+    def opened(self, records: Records) -> tuple[list[InputFile], list[str]]:
+        """Open the files for the recordings; returns them as inputs of the plan, and notes on what is not used."""
         if self._path is None:
-            return []
-        self._times = Times(str(self._path), self._form, is_for_one=num_records == 1)
-        return self._times.inputs
+            return [], []
+        source = records.index.sources[0].path
+        self._folder = os.path.abspath(source) if os.path.isdir(source) else ""
+        paths = [self._name(records.record(number)) for number in range(len(records))]
+        times = self._times = Times(str(self._path), self._form, paths)
+        for number, path in enumerate(paths):
+            times.look_up(path, records.record(number).get("id"))
+        unused = list(times.unused())
+        note = f"{len(unused):,} names in {self._path} match no audio, the first is {min(unused)}" if unused else ""
+        return times.inputs, [note] if note else []
+
+    def _name(self, record: Record) -> str:
+        """The path of a record's audio, below the folder that is the input."""
+        path = record.audio_filepath
+        return os.path.relpath(path, self._folder) if self._folder else path
 
     def of(self, record: Record) -> tuple[Sequence[Timed] | None, float]:
         """The texts of a record, and the seconds in their times at which its audio begins; None if there are none.
@@ -53,10 +66,10 @@ class Texts:
         if self._by == "speech":
             return None, 0.0
         if self._times is not None:
-            return self._times.of(record.audio_filepath, record.get("id")), record.offset
+            return self._times.of(self._name(record), record.get("id")), record.offset
         for name in TIME_FIELDS:
             if (value := record.get(name)) is not None:
-                return timed_of({name: value}), 0.0
+                return timed_of({name: value}, name), 0.0
         if self._by == "windows":
             return None, 0.0
         detail = f"there are no {', '.join(TIME_FIELDS[:-1])} and no {TIME_FIELDS[-1]}, and no {option('--times')}"

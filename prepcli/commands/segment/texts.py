@@ -13,9 +13,9 @@ from prepcli.errors import RecordRejected, RejectReason
 from prepcli.formats.times.timed import Timed
 from prepcli.gate import fit
 
-_SENTENCE = re.compile(r"[.?!…。？！؟।]['\")\]»”’」』]*$")
+_SENTENCE = re.compile(r"[.?!…。？！؟।]['\")\]»”’」』]*$")  # noqa: RUF001
 """Matches a text that ends a sentence."""
-_WITHOUT_BLANKS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff，。？！、；：]")
+_WITHOUT_BLANKS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff，。？！、；：]")  # noqa: RUF001
 """A character of Chinese or Japanese, which are written without blanks between words."""
 
 

@@ -239,7 +239,8 @@ def _size_row(report: Report) -> tuple[str, str]:
     size = f"{format_bytes(report.num_bytes)} written"
     if report.records_out and not report.seconds:  # texts
         return "output", size
-    return "audio", f"{report.seconds / 3600:,.2f} hours, {size}"
+    hours = f"{report.seconds / 3600:,.2f} hours"
+    return "audio", hours if report.status == "dry_run" else f"{hours}, {size}"
 
 
 def retry_line(command: str, rejects: Mapping[str, int]) -> str:

@@ -1,5 +1,6 @@
 """Finds the texts with times of recordings, in a folder with a file for each, or in a file of one or many."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -120,6 +121,15 @@ class Times:
         else:
             timed = _read(*self._file_of(names), names)
         return sorted(timed, key=lambda item: item.start)
+
+    def look_up(self, relative_path: str, id: str | None = None) -> None:
+        """Find the times of a recording without reading them, for `inputs` and `unused`."""
+        names = self._names(relative_path, id)
+        with contextlib.suppress(RecordRejected):
+            if self._lines is None:
+                self._file_of(names)
+            else:
+                any(map(self._lines.blocks, dict.fromkeys((*names.exact, *names.stems))))
 
     def unused(self) -> Iterator[str]:
         """The names in the times that no recording has asked for, by calls of `of` in this process."""

@@ -38,7 +38,7 @@ def manifests_of(
     """The manifests that `spec` names, see `expand_paths`. For a data set, these are the containers of its records.
 
     `spec` names a data set by its folder, by a list of WeNet, or by some of its files: tars, manifests of a tarred set,
-    Parquet files, zip archives or cuts. `commits`: see `with_commits`. `of_audio`: for commands that read plain folders.
+    Parquet files, zip archives or cuts. `commits`: see `with_commits`. `of_audio`: for a folder of audio.
 
     Raises:
         UsageError: a file does not exist, or a folder is not a data set.

@@ -42,7 +42,7 @@ def random_rules(random: random.Random) -> Rules:
 
 
 def test_each_sample_of_a_thousand_random_plans_is_accounted_for() -> None:
-    """Also: limits of length hold, margins end in the middle of pauses, and the middle of each word is in exactly one piece."""
+    """Also: limits of length hold, margins end in the middle of pauses, the middle of a word is in one piece."""
     seeded = draw_for("plans")
     num_segments = num_rejects = 0
     for _ in range(1000):
@@ -112,7 +112,7 @@ def test_segments_are_those_of_greedy_packing() -> None:
     for _ in range(300):
         items, length = random_items(seeded)
         items = [item for number, item in enumerate(items) if not number or item.start >= items[number - 1].end]
-        spans = [span for span in speech_of(items, "any", RATE, None)]
+        spans = speech_of(items, "any", RATE, None)
         spans = [span for number, span in enumerate(spans) if not number or span.start >= spans[number - 1].end]
         longest, gap = seeded.choice([3000, 10000]), seeded.choice([0, 300, 1000])
         wanted: list[tuple[int, int]] = []

@@ -85,7 +85,9 @@ def test_timestamps_of_random_lines_ascend_and_no_line_is_lost() -> None:
         assert counts["overlap"] <= 0
         texts = [timed_text(spans, items, piece, RATE) for piece in pieces if piece.reason is None]
         said = [word for text in texts for word in re.findall(r"w\d+", text)]
-        left = [f"w{n}" for piece in pieces if piece.reason for span in spans[piece.first : piece.last] for n in span.items]
+        left = [
+            f"w{n}" for piece in pieces if piece.reason for span in spans[piece.first : piece.last] for n in span.items
+        ]
         assert sorted(said + left) == sorted(item.text or "" for item in items)
         for text in texts:
             stamps = [float(stamp) for stamp in re.findall(r"<\|(\d+\.\d\d)\|>", text)]
