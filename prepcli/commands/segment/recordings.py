@@ -45,7 +45,7 @@ class SegmentSettings:
 
 
 class Cut(NamedTuple):
-    """What is made of a recording.
+    """The result of cutting a recording.
 
     Attributes:
         pieces: its segments, and the parts that are left out; together with pauses all of its samples.

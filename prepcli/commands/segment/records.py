@@ -164,7 +164,7 @@ class SegmentLines:
 
 
 def _turns(items: Sequence[Item], piece: Piece, rate: int) -> list[tuple[int, int, str]]:
-    """Who speaks when in a window: first and last sample and speaker, by start; short pauses are not shown."""
+    """The turns of speakers in a window: first and last sample and speaker, by start; short pauses are not shown."""
     turns: list[tuple[int, int, str]] = []
     last: dict[str, int] = {}
     for item in items:
@@ -182,7 +182,7 @@ def _turns(items: Sequence[Item], piece: Piece, rate: int) -> list[tuple[int, in
 
 
 def _place(piece: Piece, segment: Segment) -> dict[str, Value]:
-    """Where a piece lies in its file; six decimals of a second tell each sample of any rate."""
+    """The place of a piece in its file; six decimals of a second distinguish the samples of any rate."""
     rate = segment.info.sampling_rate
     return {"offset": round((segment.start + piece.start) / rate, 6), "duration": round(piece.length / rate, 6)}
 

@@ -1,4 +1,4 @@
-"""The speech in a recording, by Silero's detector, divided where it is too long for a segment."""
+"""The speech in a recording, by Silero's detector, divided if it is too long for a segment."""
 
 from collections.abc import Iterator
 

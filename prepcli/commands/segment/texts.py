@@ -47,7 +47,7 @@ class Recording(NamedTuple):
 def items_of(lines: Sequence[Timed], recording: Recording, *, by_word: bool = True) -> list[Item]:
     """The words of `lines`, or lines without words, in the order of their starts.
 
-    Of a record that is a part of a file, these are those whose middle lies in it. One that lies outside of a whole
+    If a record is a part of a file, its items are those whose middle lies in it. One that lies outside of a whole
     recording by more than rounding has a `reason`.
 
     Args:

@@ -70,7 +70,7 @@ def for_whisper(spans: Sequence[Speech], length: int, size: int, shortest: int) 
 def timed_text(spans: Sequence[Speech], items: Sequence[Item], piece: Piece, rate: int) -> str:
     """The text of a window with Whisper's timestamps: `<|0.00|> Hello.<|1.20|><|1.50|> Bye.<|2.00|>`.
 
-    Of a line that ends after the window there is only its start. Whisper's models are trained so: what they decode next
+    A line that ends after the window has only its start there. Whisper's models are trained so: what they decode next
     begins there (Radford et al., "Robust Speech Recognition via Large-Scale Weak Supervision", 2022, section 2.3).
     """
     text, before = "", 0.0

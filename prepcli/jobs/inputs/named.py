@@ -29,7 +29,7 @@ _OF_TARRED = re.compile(r"(^|/)(tarred_audio_manifest(_version_\d+)?|sharded_man
 
 
 OfAudio = Callable[[str], Catalogue]
-"""Makes a catalogue of a folder of audio that is no data set; raises `UsageError` if there is no audio in it."""
+"""Makes a catalogue of a folder of audio; raises `UsageError` if there is no audio in it."""
 
 
 def manifests_of(

@@ -140,7 +140,7 @@ def test_what_overlaps_is_one_span(spans: list[tuple[int, int]], wanted: list[tu
     assert [(span.start, span.end) for span in made] == wanted
 
 
-def test_a_short_word_within_another_is_no_overlap() -> None:
+def test_a_short_word_within_another_belongs_to_it() -> None:
     """Whisper gives some words no duration, at any place within their neighbour."""
     spans = [Speech(0, 1000, items=range(1)), Speech(400, 401, items=range(1, 2))]
     assert grouped(spans, 100, RejectReason.OVERLAP) == [Speech(0, 1000, items=range(2))]
