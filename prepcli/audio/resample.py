@@ -13,6 +13,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from numpy.typing import NDArray
 
 _PIECE = 1 << 22
@@ -37,39 +39,63 @@ def resample(samples: "NDArray[Any]", from_rate: int, to_rate: int) -> "NDArray[
         ValueError: another type, or a rate that is not above 0.
     """
     import numpy as np
-    import soxr
 
-    dtype = samples.dtype
-    if dtype not in (np.int16, np.int32, np.float32):
-        raise ValueError(f"samples of type {dtype} can't be resampled: int16, int32 and float32 can")
-    if from_rate <= 0 or to_rate <= 0:
-        raise ValueError(f"rates must be above 0, not {from_rate} and {to_rate}")
-    length = -(-len(samples) * to_rate // from_rate)
-    if from_rate == to_rate or not length:
-        same: NDArray[Any] = samples.copy()
-        return same
-    # int16 is not passed to soxr directly, because soxr would add noise (dither). The pieces do not change the result.
-    work, quality = (np.float64, "VHQ") if dtype == np.int32 else (np.float32, "HQ")
-    stream = None
-    if len(samples) > _PIECE:  # for a few seconds, making a stream would take a third of the time
-        stream = soxr.ResampleStream(from_rate, to_rate, math.prod(samples.shape[1:]), np.dtype(work).name, quality)
-    out = np.empty((length, *samples.shape[1:]), dtype)
+    pieces = (samples[start : start + _PIECE] for start in range(0, len(samples) or 1, _PIECE))
+    parts = resampled_blocks(pieces, from_rate, to_rate)
+    out = np.empty((-(-len(samples) * to_rate // from_rate), *samples.shape[1:]), samples.dtype)
     done = 0
-    for start in range(0, len(samples), _PIECE):
-        given = samples[start : start + _PIECE]
-        is_last = start + _PIECE >= len(samples)
-        # soxr rounds the length down or to the nearest. Zeros at the end, which soxr assumes anyway, add a sample.
-        padding = -(-2 * from_rate // to_rate) if is_last else 0
-        piece = np.zeros((len(given) + padding, *given.shape[1:]), work)
-        piece[: len(given)] = given
-        if stream is None:
-            part = soxr.resample(piece, from_rate, to_rate, quality)
-        else:
-            part = stream.resample_chunk(piece, last=is_last)
-        part = part[: length - done]
-        if dtype != np.float32:
-            limits = np.iinfo(dtype)
-            part = np.clip(np.rint(part, out=part), limits.min, limits.max, out=part)
+    for part in parts:
         out[done : done + len(part)] = part
         done += len(part)
     return out
+
+
+def resampled_blocks(blocks: "Iterable[NDArray[Any]]", from_rate: int, to_rate: int) -> "Iterator[NDArray[Any]]":
+    """Return the result of `resample` for audio that comes in blocks of any length, also in blocks; raises as it does.
+
+    The division into blocks does not change the result. A block is resampled when the next one is there, because more
+    samples follow from the last one.
+    """
+    if from_rate <= 0 or to_rate <= 0:
+        raise ValueError(f"rates must be above 0, not {from_rate} and {to_rate}")
+    return _resampled(iter(blocks), from_rate, to_rate)
+
+
+def _resampled(blocks: "Iterator[NDArray[Any]]", from_rate: int, to_rate: int) -> "Iterator[NDArray[Any]]":
+    import numpy as np
+    import soxr
+
+    stream = None
+    given = done = 0
+    block = next(blocks, None)
+    while block is not None:
+        following = next(blocks, None)
+        dtype = block.dtype
+        if dtype not in (np.int16, np.int32, np.float32):
+            raise ValueError(f"samples of type {dtype} can't be resampled: int16, int32 and float32 can")
+        if from_rate == to_rate:
+            yield block
+            block = following
+            continue
+        # int16 is not passed to soxr directly, because soxr would add noise (dither).
+        work, quality = (np.float64, "VHQ") if dtype == np.int32 else (np.float32, "HQ")
+        # soxr rounds the length down or to the nearest. Zeros at the end, which soxr assumes anyway, add a sample.
+        padding = -(-2 * from_rate // to_rate) if following is None else 0
+        piece = np.zeros((len(block) + padding, *block.shape[1:]), work)
+        piece[: len(block)] = block
+        given += len(block)
+        if stream is None and following is None:  # for a few seconds, making a stream would take a third of the time
+            part = soxr.resample(piece, from_rate, to_rate, quality)
+        else:
+            if stream is None:
+                channels = math.prod(block.shape[1:])
+                stream = soxr.ResampleStream(from_rate, to_rate, channels, np.dtype(work).name, quality)
+            part = stream.resample_chunk(piece, last=following is None)
+        if following is None:
+            part = part[: -(-given * to_rate // from_rate) - done]
+        if dtype != np.float32:
+            limits = np.iinfo(dtype)
+            part = np.clip(np.rint(part, out=part), limits.min, limits.max, out=part)
+        done += len(part)
+        yield part.astype(dtype, copy=False)
+        block = following

@@ -6,6 +6,7 @@ limits PyTorch to one thread in the whole process. A test compares the segments 
 `get_speech_timestamps`.
 """
 
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from prepcli.audio.measures import Mono
+from prepcli.audio.framing import Framing
+from prepcli.audio.resample import resampled_blocks
 from prepcli.errors import UsageError
 from prepcli.models.pretrained import file_of_package
 
@@ -55,30 +57,36 @@ def _model() -> Any:
     return onnxruntime.InferenceSession(str(model_file()), options, ["CPUExecutionProvider"])
 
 
-def speech_probabilities(mono: Mono) -> NDArray[np.float32]:
-    """Return the probability of speech in each frame of samples at 16 kHz; zeros complete the last frame."""
-    count = -(-len(mono) // FRAME)
-    hidden = cell = np.zeros(_HIDDEN, np.float32)
-    probabilities = np.empty(count, np.float32)
-    for first in range(0, count, _FRAMES_AT_ONCE):
-        last = min(first + _FRAMES_AT_ONCE, count)
-        piece = np.zeros(CONTEXT + (last - first) * FRAME, np.float32)
-        before = CONTEXT if first else 0
-        here = mono[first * FRAME - before : last * FRAME]
-        piece[CONTEXT - before : CONTEXT - before + len(here)] = here
-        frames = np.lib.stride_tricks.sliding_window_view(piece, CONTEXT + FRAME)[::FRAME]
-        inputs = {"input": np.ascontiguousarray(frames), "h": hidden, "c": cell}
-        values, hidden, cell = _model().run(["speech_probs", "hn", "cn"], inputs)
-        probabilities[first:last] = values.reshape(-1)
+def speech_probabilities(blocks: Iterable[NDArray[np.float32]], rate: int) -> NDArray[np.float32]:
+    """Return the probability of speech in each frame of mono audio; zeros complete the last frame.
+
+    `blocks`: successive samples, each of shape (n,), at `rate` Hz. They are resampled to 16 kHz.
+    """
+    framing = Framing(CONTEXT + FRAME, FRAME, _FRAMES_AT_ONCE, CONTEXT)
+    state = [np.zeros(_HIDDEN, np.float32)] * 2
+    num_samples = 0
+    values = []
+    for block in resampled_blocks(blocks, rate, SAMPLING_RATE):
+        num_samples += len(block)
+        values += [_judged(framing.frames(group), state) for group in framing.add(block)]
+    values += [_judged(framing.frames(group), state) for group in framing.end(-num_samples % FRAME)]
+    return np.concatenate(values) if values else np.empty(0, np.float32)
+
+
+def _judged(frames: NDArray[Any], state: list[NDArray[np.float32]]) -> NDArray[np.float32]:
+    """Return the probabilities of frames, each with its context; `state` is that of the model, which is moved on."""
+    inputs = {"input": np.ascontiguousarray(frames), "h": state[0], "c": state[1]}
+    values, *state[:] = _model().run(["speech_probs", "hn", "cn"], inputs)
+    probabilities: NDArray[np.float32] = values.reshape(-1)
     return probabilities
 
 
-def speech_segments(probabilities: NDArray[np.float32], num_samples: int) -> Segments:
+def speech_segments(probabilities: NDArray[np.float32], num_samples: int, pad: int = _PAD) -> Segments:
     """Return the segments of speech in `num_samples` at 16 kHz, by the rules of the package's `get_speech_timestamps`.
 
     A segment begins with a frame that reaches `THRESHOLD`. It ends at the first frame below `END_THRESHOLD`, unless a
-    frame of the next 100 ms reaches `THRESHOLD`. Segments up to 250 ms are left out. The others become 30 ms longer at
-    each end. If the pause between two segments is shorter than 60 ms, each of the two gets half of the pause.
+    frame of the next 100 ms reaches `THRESHOLD`. Segments up to 250 ms are left out. The others become `pad` samples
+    longer at each end. If the pause between two segments is shorter than twice that, each of the two gets half of it.
     """
     segments: Segments = []
     start = silent_from = -1
@@ -94,20 +102,20 @@ def speech_segments(probabilities: NDArray[np.float32], num_samples: int) -> Seg
                 start = silent_from = -1
     if start >= 0:
         segments.append((start, num_samples))
-    return _padded([(start, end) for start, end in segments if end - start > _MIN_SPEECH], num_samples)
+    return _padded([(start, end) for start, end in segments if end - start > _MIN_SPEECH], num_samples, pad)
 
 
-def _padded(segments: Segments, num_samples: int) -> Segments:
-    """Lengthen segments by `_PAD` samples at both ends, or to the middle of a pause that is too short for this."""
+def _padded(segments: Segments, num_samples: int, pad: int) -> Segments:
+    """Lengthen segments by `pad` samples at both ends, or to the middle of a pause that is too short for this."""
     starts, ends = ([segment[side] for segment in segments] for side in (0, 1))
     for number, end in enumerate(ends):
         if number == 0:
-            starts[0] = max(0, starts[0] - _PAD)
-        if number + 1 < len(segments) and starts[number + 1] - end < 2 * _PAD:
+            starts[0] = max(0, starts[0] - pad)
+        if number + 1 < len(segments) and starts[number + 1] - end < 2 * pad:
             half = (starts[number + 1] - end) // 2
             ends[number], starts[number + 1] = end + half, starts[number + 1] - half
         else:
-            ends[number] = min(num_samples, end + _PAD)
+            ends[number] = min(num_samples, end + pad)
             if number + 1 < len(segments):
-                starts[number + 1] -= _PAD
+                starts[number + 1] -= pad
     return list(zip(starts, ends, strict=True))

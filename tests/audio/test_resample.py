@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from prepcli.audio import resample as resample_module
-from prepcli.audio.resample import resample
+from prepcli.audio.resample import resample, resampled_blocks
 from tests.audio.conftest import Samples
 
 RATES = [(44100, 22050), (48000, 16000), (44100, 16000), (8000, 16000), (16000, 44100), (11025, 48000), (22050, 8000)]
@@ -111,3 +111,7 @@ def test_pieces_do_not_change_the_result(
     for size in (7000, 1234, 7):
         monkeypatch.setattr(resample_module, "_PIECE", size)
         assert np.array_equal(resample(samples, old, new), whole)
+        blocks = (samples[start : start + size] for start in range(0, len(samples), size))
+        parts = list(resampled_blocks(blocks, old, new))
+        assert np.array_equal(np.concatenate(parts), whole)
+        assert {part.dtype for part in parts} == {whole.dtype}

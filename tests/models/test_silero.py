@@ -7,6 +7,7 @@ import pytest
 import soundfile
 from numpy.typing import NDArray
 
+from prepcli.audio.resample import resample
 from prepcli.errors import UsageError
 from prepcli.models import silero
 from prepcli.models.silero import FRAME, SAMPLING_RATE, speech_probabilities, speech_segments
@@ -39,7 +40,7 @@ def test_probabilities_and_segments_are_those_of_the_package(monkeypatch: pytest
     found = []
     for audio in (speech(6, 0.5), speech(3, 0.13), speech(2, 0.0)[:5000], np.zeros(300, np.float32)):
         tensor = torch.from_numpy(audio)
-        probabilities = speech_probabilities(audio)
+        probabilities = speech_probabilities([audio], SAMPLING_RATE)
         assert len(probabilities) == -(-len(audio) // FRAME)
         if len(audio) >= FRAME:
             theirs = judge.audio_forward(tensor[None], SAMPLING_RATE)[0].numpy()
@@ -65,9 +66,25 @@ def test_segments_of_any_probabilities_are_those_of_the_package() -> None:
 
 def test_a_call_does_not_depend_on_the_one_before() -> None:
     audio = speech(2, 0.2)
-    first = speech_probabilities(audio)
-    speech_probabilities(audio[::-1].copy())
-    assert speech_probabilities(audio).tobytes() == first.tobytes()
+    first = speech_probabilities([audio], SAMPLING_RATE)
+    speech_probabilities([audio[::-1].copy()], SAMPLING_RATE)
+    assert speech_probabilities([audio], SAMPLING_RATE).tobytes() == first.tobytes()
+
+
+@pytest.mark.parametrize("rate", [16000, 22050, 8000])
+def test_blocks_do_not_change_the_probabilities(rate: int) -> None:
+    audio = np.tile(speech(2, 0.2), 8)  # more than one call of the model
+    whole = speech_probabilities([resample(audio, rate, SAMPLING_RATE)], SAMPLING_RATE)
+    assert len(whole) > silero._FRAMES_AT_ONCE
+    for size in (777, 100_000, len(audio)):
+        blocks = (audio[start : start + size] for start in range(0, len(audio), size))
+        assert speech_probabilities(blocks, rate).tobytes() == whole.tobytes()
+
+
+def test_segments_without_padding() -> None:
+    probabilities = np.repeat(np.array([0, 1, 0, 1, 0], np.float32), 20)
+    assert speech_segments(probabilities, 100 * FRAME, pad=0) == [(20 * FRAME, 40 * FRAME), (60 * FRAME, 80 * FRAME)]
+    assert speech_segments(probabilities, 100 * FRAME)[0] == (20 * FRAME - 480, 40 * FRAME + 480)
 
 
 def test_an_old_package_without_the_model(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,11 @@
 """Measures of the audio of a record, as fields."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.audio.measures import (
@@ -19,8 +20,7 @@ from prepcli.audio.measures import (
     silence,
     snr,
 )
-from prepcli.audio.resample import resample
-from prepcli.audio.segments import Segment, decode
+from prepcli.audio.segments import BLOCK_SAMPLES, Segment, decode
 from prepcli.manifest.record import Value
 from prepcli.models.silero import SAMPLING_RATE, speech_probabilities, speech_segments
 
@@ -39,10 +39,8 @@ def audio_measures(segment: Segment, groups: Sequence[str]) -> dict[str, Value]:
     if "bandwidth_sdp" in groups:
         measures["bandwidth_sdp"] = bandwidth_sdp(mono, rate)
     if "speech" in groups:
-        # `resample` takes slices of `mono`, one after another, as it does with an array.
-        measures |= _speech(
-            mono if rate == SAMPLING_RATE else resample(cast("NDArray[Any]", mono), rate, SAMPLING_RATE)
-        )
+        blocks = (mono[start : start + BLOCK_SAMPLES] for start in range(0, len(mono), BLOCK_SAMPLES))
+        measures |= _speech(blocks, rate, len(mono))
     return measures
 
 
@@ -64,10 +62,11 @@ def _basic(samples: NDArray[Any], mono: Mono, rate: int, subtype: str) -> dict[s
     }
 
 
-def _speech(mono: Mono) -> dict[str, Value]:
-    """Measure how much speech there is, and where; `mono` has samples at 16 kHz."""
-    speech = speech_segments(speech_probabilities(mono), len(mono))
-    share = sum(end - start for start, end in speech) / len(mono)
+def _speech(blocks: Iterable[NDArray[np.float32]], rate: int, num_samples: int) -> dict[str, Value]:
+    """Measure how much speech there is, and where, in mono audio of `num_samples` samples at `rate` Hz."""
+    length = -(-num_samples * SAMPLING_RATE // rate)
+    speech = speech_segments(speech_probabilities(blocks, rate), length)
+    share = sum(end - start for start, end in speech) / length
     pauses = (later - end for (_, end), (later, _) in pairwise(speech))
     return {
         "speech_share": _rounded(share),
