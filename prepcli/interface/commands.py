@@ -82,7 +82,7 @@ TASKS: dict[str, tuple[Command, ...]] = {
             module="by_lhotse",
         ),
         _command("make-manifest", "Make a manifest of your own audio"),
-        _command("segment", "Cut long recordings, by speech, texts with times, or windows"),
+        _command("segment", "Cut long recordings by speech, texts or windows"),
         _command("fix-durations", "Measure the durations of a manifest again"),
         _command("prepare-texts", "Make records of text alone, for a TTS model"),
     ),
