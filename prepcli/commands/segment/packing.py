@@ -91,8 +91,8 @@ def grouped(spans: Sequence[Speech], jitter: int, reason: RejectReason | None) -
             groups.append(span)
             continue
         last, shared = groups[-1], min(groups[-1].end, span.end) - span.start
-        # So that the middle of each word is on its side of the sample that divides the two.
-        if shared <= jitter and span.start > spans[number - 1].start + 1 and span.end > last.end + 1:
+        # Each span has samples on its side of the middle between two: see `bounds_of`.
+        if shared <= jitter and span.start > spans[number - 1].start + 1 and span.end > last.end:
             groups.append(span)
             continue
         speakers = tuple(dict.fromkeys((*last.speakers, *span.speakers)))
@@ -178,7 +178,7 @@ class _Packer:
         return last
 
     def _place(self, first: int, end: int, pad: int) -> tuple[int, int]:
-        """The first sample of a piece of the spans `first` to `end` and the sample after its last, with the margin `pad`."""
+        """The first sample of the spans `first` to `end` with the margin `pad`, and the sample after their last."""
         start = max(self._spans[first].start - pad, self._bounds[first])
         return start, min(self._spans[end].end + pad, self._bounds[end + 1])
 

@@ -114,7 +114,12 @@ class _Texts:
             pieces = self._windows()
         found, rate = ByMiddle(self._items), self._recording.rate
         items = [found.within(piece.start, piece.end) for piece in pieces]
-        texts = [windows.timed_text(self._spans, self._items, piece, rate) if is_timed else None for piece in pieces]
+        texts: list[str | None]
+        if is_timed:
+            texts = [windows.timed_text(self._spans, self._items, piece, rate) for piece in pieces]
+        else:  # a window without words has an empty text, if there are texts at all
+            has_text = any(item.text for item in self._items)
+            texts = [None if inside or not has_text else "" for inside in items]
         return Cut(pieces, items, texts, self._outside)
 
     @cached_property
@@ -124,11 +129,11 @@ class _Texts:
         return speech_of(self._items, self._settings.end_at, self._recording.rate, overlap)
 
     def _windows(self) -> Sequence[Piece]:
-        length, size, shortest = self._recording.length, self._rules.longest, self._rules.shortest
+        length = self._recording.length
         if self._lines is None or self._settings.has_rttm:
-            return list(windows.grid(length, size, shortest))
+            return list(windows.grid(length, self._rules))
         cut = windows.for_whisper if self._settings.whisper_times else windows.around_texts
-        return list(cut(self._spans, length, size, shortest))
+        return list(cut(self._spans, length, self._rules))
 
 
 def detail_of(piece: Piece, items: Sequence[Item], rate: int, settings: SegmentSettings) -> str:

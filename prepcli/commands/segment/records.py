@@ -127,6 +127,8 @@ class SegmentLines:
         num_segments = num_rejects = 0
         for piece, items, text in zip(made.pieces, made.items, made.texts, strict=True):
             place = _place(piece, segment)
+            if isinstance(segment.channel, int):
+                place["channel"] = segment.channel
             if piece.reason is None:
                 fields = place | fields_of(items, piece, rate) | ({} if text is None else {"text": text})
                 if self._rttms:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from prepcli.commands.segment.packing import Piece, Speech, bounds_of
+from prepcli.commands.segment.packing import Piece, Rules, Speech, bounds_of
 from prepcli.commands.segment.texts import Item, joined
 from prepcli.errors import RejectReason
 
@@ -12,46 +12,44 @@ _STEP = 0.02
 """The distance of Whisper's timestamps in seconds."""
 
 
-def grid(length: int, size: int, shortest: int) -> Iterator[Piece]:
-    """Yield windows of `size` samples of a recording; a last one below `shortest` samples is left out."""
-    for start in range(0, length, size):
-        end = min(start + size, length)
-        yield Piece(start, end, 0, 0, RejectReason.BELOW_MIN_DURATION if end - start < shortest else None)
+def grid(length: int, rules: Rules) -> Iterator[Piece]:
+    """Yield windows of the longest length; the last one is left out if it is too short."""
+    for start in range(0, length, rules.longest):
+        end = min(start + rules.longest, length)
+        yield Piece(start, end, 0, 0, _too_short(start, end, rules))
 
 
-def around_texts(spans: Sequence[Speech], length: int, size: int, shortest: int) -> Iterator[Piece]:
-    """Yield windows of at most `size` samples that cut no span: such a window ends before it, in the pause.
+def around_texts(spans: Sequence[Speech], length: int, rules: Rules) -> Iterator[Piece]:
+    """Yield windows that cut no span: one that would ends before it, in the pause.
 
     A span for which there is no room in a window is left out, and so is one that has a reason to be.
     """
     bounds = bounds_of(spans, length)
     start = first = 0
     while start < length:
-        end, last, reason = min(start + size, length), first, None
+        end, last, reason = min(start + rules.longest, length), first, None
         while last < len(spans) and spans[last].end <= end and spans[last].reason is None:
             last += 1
         if last < len(spans) and spans[last].start < end:
-            before = bounds[last] if last else spans[0].start
+            before = max(bounds[last], spans[last].start - rules.pad)
             if before > start:
                 end = min(end, before)
             else:
                 end, reason = bounds[last + 1], spans[last].reason or RejectReason.TOO_LONG
                 last += 1
-        if reason is None and end - start < shortest:
-            reason = RejectReason.BELOW_MIN_DURATION
-        yield Piece(start, end, first, last, reason)
+        yield Piece(start, end, first, last, reason or _too_short(start, end, rules))
         start, first = end, last
 
 
-def for_whisper(spans: Sequence[Speech], length: int, size: int, shortest: int) -> Iterator[Piece]:
-    """Yield windows of `size` samples for Whisper, by the rule of its authors (`timed_text`).
+def for_whisper(spans: Sequence[Speech], length: int, rules: Rules) -> Iterator[Piece]:
+    """Yield windows of one length for Whisper, by the rule of its authors (`timed_text`).
 
     If a line ends after its window, the next window begins with this line, so that both windows hold its beginning.
     A line for which there is no room in a window is left out.
     """
     start = first = 0
     while start < length:
-        end, last = min(start + size, length), first
+        end, last = min(start + rules.longest, length), first
         while last < len(spans) and spans[last].end <= end and spans[last].reason is None:
             last += 1
         following = end
@@ -63,8 +61,12 @@ def for_whisper(spans: Sequence[Speech], length: int, size: int, shortest: int) 
             yield Piece(start, following, first, last + 1, reason)
             last += 1
         else:
-            yield Piece(start, end, first, last, RejectReason.BELOW_MIN_DURATION if end - start < shortest else None)
+            yield Piece(start, end, first, last, _too_short(start, end, rules))
         start, first = following, last
+
+
+def _too_short(start: int, end: int, rules: Rules) -> RejectReason | None:
+    return RejectReason.BELOW_MIN_DURATION if end - start < rules.shortest else None
 
 
 def timed_text(spans: Sequence[Speech], items: Sequence[Item], piece: Piece, rate: int) -> str:

@@ -4,6 +4,7 @@ import re
 from itertools import pairwise
 
 from prepcli.commands.segment.account import samples_of
+from prepcli.commands.segment.packing import Rules
 from prepcli.commands.segment.texts import Item, speech_of
 from prepcli.commands.segment.windows import around_texts, for_whisper, grid, timed_text
 from prepcli.errors import RejectReason
@@ -11,7 +12,7 @@ from tests.commands.segment.test_packing import random_items
 from tests.support.seeds import draw_for
 
 RATE = 1000
-SIZE = 30 * RATE
+RULES = Rules(RATE, 30 * RATE, 0, 0)
 
 
 def lines(*places: tuple[float, float, str]) -> list[Item]:
@@ -27,12 +28,12 @@ def whisper(items: list[Item], seconds: float) -> list[tuple[float, float, str |
             piece.end / RATE,
             None if piece.reason else timed_text(spans, items, piece, RATE),
         )
-        for piece in for_whisper(spans, round(seconds * RATE), SIZE, RATE)
+        for piece in for_whisper(spans, round(seconds * RATE), RULES)
     ]
 
 
 def test_a_grid_has_windows_of_one_length() -> None:
-    made = [(piece.start, piece.end, piece.reason) for piece in grid(65, 30, 10)]
+    made = [(piece.start, piece.end, piece.reason) for piece in grid(65, Rules(10, 30, 0, 0))]
     assert made == [(0, 30, None), (30, 60, None), (60, 65, RejectReason.BELOW_MIN_DURATION)]
 
 
@@ -42,7 +43,7 @@ def test_no_window_cuts_a_line_and_each_sample_is_in_one() -> None:
         items, length = random_items(seeded)
         spans = speech_of(items, "any", RATE, None)
         size = seeded.choice([3000, 10000, 30000])
-        pieces = list(around_texts(spans, length, size, 500))
+        pieces = list(around_texts(spans, length, Rules(500, size, 0, 200)))
         assert samples_of(pieces, length)["pauses"] == 0
         assert [piece.start for piece in pieces] == [0, *(piece.end for piece in pieces[:-1])]
         for piece in pieces:
@@ -79,7 +80,7 @@ def test_timestamps_of_random_lines_ascend_and_no_line_is_lost() -> None:
         items, length = random_items(seeded)
         items = [item._replace(text=f"w{number}", is_word=False) for number, item in enumerate(items)]
         spans = speech_of(items, "any", RATE, None)
-        pieces = list(for_whisper(spans, length, SIZE, 0))
+        pieces = list(for_whisper(spans, length, RULES._replace(shortest=0)))
         counts = samples_of(pieces, length)
         assert sum(counts.values()) == length
         assert counts["overlap"] <= 0
