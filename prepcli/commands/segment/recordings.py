@@ -109,7 +109,9 @@ class _Texts:
         if is_timed and any(item.is_word for item in self._items):
             raise RecordRejected(RejectReason.MISSING_FIELD, "its words are in no lines, which timestamps enclose")
         if self._settings.by == "times":
-            pieces: Sequence[Piece] = list(pack(self._spans, self._recording.length, self._rules))
+            prefers = self._rules.prefers_pauses and any(item.is_word for item in self._items)
+            rules = self._rules._replace(prefers_pauses=prefers)
+            pieces: Sequence[Piece] = list(pack(self._spans, self._recording.length, rules))
         else:
             pieces = self._windows()
         found, rate = ByMiddle(self._items), self._recording.rate
