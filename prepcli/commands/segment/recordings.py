@@ -1,7 +1,6 @@
 """Cuts one recording: finds its speech, words or windows, and makes the fields of its segments and rejects."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -15,8 +14,7 @@ from prepcli.formats.times.timed import Timed
 from prepcli.models.silero import speech_probabilities
 
 
-@dataclass(frozen=True)
-class SegmentSettings:
+class SegmentSettings(NamedTuple):
     """How recordings are cut; lengths are in seconds. See the options of the command."""
 
     by: str
@@ -142,13 +140,13 @@ def detail_of(piece: Piece, items: Sequence[Item], rate: int, settings: SegmentS
     """Why a piece is left out, for its reject."""
     seconds = f"{piece.length / rate:.2f} s"
     if piece.reason is RejectReason.BELOW_MIN_DURATION:
-        return f"{seconds} is less than {option('--min', settings.shortest)}"
+        return f"{seconds} is less than {option('--min', f'{settings.shortest:g}')}"
     if piece.reason is RejectReason.OVERLAP:
         speakers = list(dict.fromkeys(item.speaker for item in items if item.speaker))
         whose = f" of {', '.join(speakers[:3])}" if len(speakers) > 1 else ""
         return f"{len(items)} words or lines{whose} overlap in these {seconds}"
     if piece.reason is RejectReason.TOO_LONG:
         flag = "--window" if settings.by == "windows" else "--max"
-        return f"{seconds} without a place to cut is more than {option(flag, settings.longest)} with margins"
+        return f"{seconds} without a place to cut is more than {option(flag, f'{settings.longest:g}')} with margins"
     found = next((item.reason for item in items if item.reason), None)
     return found.detail if found else str(piece.reason)

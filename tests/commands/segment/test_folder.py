@@ -1,0 +1,25 @@
+"""A folder of audio as the input."""
+
+from pathlib import Path
+
+import pytest
+
+from prepcli.commands.segment.folder import audio_folder
+from prepcli.errors import UsageError
+from tests.commands.segment.test_command import talk
+
+
+def test_files_are_sorted_and_what_is_no_audio_is_left_out(tmp_path: Path) -> None:
+    for name in ("b.wav", "a/z.flac", ".hidden.wav", "x.prepcli/y.wav"):
+        talk(tmp_path / name, 0.5)
+    (tmp_path / "notes.txt").write_text("x")
+    (tmp_path / "broken.wav").write_bytes(b"RIFF")
+    lines = list(audio_folder(str(tmp_path)).read(str(tmp_path)))
+    names = [line.split(b'"')[3].decode() for line in lines]
+    assert names == [str(tmp_path / name) for name in ("a/z.flac", "b.wav", "broken.wav")]
+    assert b"unreadable_audio" in lines[2]
+
+
+def test_a_folder_without_audio_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="it is empty"):
+        audio_folder(str(tmp_path))
