@@ -8,7 +8,7 @@ from prepcli.formats.times.timed import Timed, checked, damaged
 
 ARROW = "-->"
 _TIME = r"(?:(\d+):)?([0-5]?\d):([0-5]?\d)(?:[.,](\d{3,}))?"
-CUE_TIMES = re.compile(rf"\s*{_TIME}\s*-->\s*{_TIME}(?:\s.*)?")
+_CUE_TIMES = re.compile(rf"\s*{_TIME}\s*-->\s*{_TIME}(?:\s.*)?")
 """Matches the line with the times of a cue, and its settings."""
 _BLOCK = re.compile(r"NOTE(\s.*)?|(STYLE|REGION)\s*")
 _VOICE = re.compile(r"<v(?:\.[^\s<>]*)?\s+([^<>]+)>")
@@ -32,7 +32,7 @@ def read_cues(text: str, name: str, *, is_vtt: bool) -> list[Timed]:
         if ARROW not in line:
             body.append(line)
             continue
-        match = CUE_TIMES.fullmatch(line)
+        match = _CUE_TIMES.fullmatch(line)
         if match is None:
             shown = line.strip()[:60]
             raise damaged(f"{name}:{number}", f"{shown!r} is not like 00:00:01,000 --> 00:00:02,500")

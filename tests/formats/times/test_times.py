@@ -66,6 +66,15 @@ def test_a_folder_with_a_file_for_each_recording() -> None:
     assert again.inputs[0].sha256 != read[0].sha256
 
 
+def test_a_file_in_no_known_form_is_named() -> None:
+    write("times/talk.srt", "")
+    write("times/talk.tsv", "start\tend\ttext\n0\t1500\thello\n")
+    detail = rejected(Times("times", "auto", ["talk.wav"]), "talk.wav")
+    assert "talk.srt has no times in a form that is known; talk.tsv has no times in" in detail
+    write("times/talk.vtt", VTT.format("a"))
+    assert "talk.vtt has no times in the form json" in rejected(Times("times", "json", ["talk.wav"]), "talk.wav")
+
+
 def test_two_files_of_a_recording_are_a_reject_that_names_both() -> None:
     write("times/talk.srt", SRT.format("a"))
     write("times/talk.vtt", VTT.format("a"))
