@@ -273,7 +273,10 @@ def _read(path: str, form: Form, names: _Names) -> list[Timed]:
 
 def _parsed(text: str, place: str) -> object:
     try:
-        return json.loads(text)
+        document = json.loads(text)
+        if "\\u" in text:  # half of a character cannot be written
+            json.dumps(document, ensure_ascii=False).encode()
+        return document
     except (ValueError, RecursionError) as error:
         raise damaged(place, f"it is not JSON ({error})") from None
 

@@ -52,7 +52,8 @@ def test_lines_outside_of_the_audio_follow_the_gate(audio: Path, tmp_path: Path)
     details = {reject["text"]: reject["reject_detail"] for reject in rejects(tmp_path / "m.json")}
     assert set(details) == {"past", "behind", "early"}
     assert details["early"] == "the line 'early' begins 1.000 s before its recording"
-    assert "up to 10 ms outside of" in done.out
+    assert "1 segment lay up to 10 ms outside of their recordings" in done.out
+    assert "1 segment lay up to 10 ms outside of their files" in done.out
 
 
 def test_speakers_without_texts_and_segments_to_the_end(audio: Path, tmp_path: Path) -> None:
@@ -94,7 +95,7 @@ def test_other_times_are_noticed_when_a_run_is_continued(audio: Path, times: Pat
     before = out.read_bytes()
     make(audio, out, "--times", times)
     write_lines_of(times / "b/y.srt", SRT.format("other"))
-    assert "has another content" in make(audio, out, "--times", times, code=2).error_line
+    assert f"{times} has another content" in make(audio, out, "--times", times, code=2).error_line
     assert out.read_bytes() == before
 
 
