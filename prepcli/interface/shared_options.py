@@ -51,6 +51,10 @@ SetSplit = Annotated[
     str | None,
     Option("Split of a data set with several, such as train.", shown_default="its only one", added_later=True),
 ]
+TimesFormat = Annotated[
+    Literal["auto", "ctm", "rttm", "srt", "vtt", "textgrid", "json", "audacity", "kaldi"],
+    Option("Format of --times; auto decides by the content.", needs="times", added_later=True),
+]
 AudioColumn = Annotated[
     str | None,
     Option("Column, or extension in a tar, with the audio.", shown_default="by type and name", added_later=True),

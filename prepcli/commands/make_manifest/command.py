@@ -8,7 +8,7 @@ from typing_extensions import Unpack
 from prepcli.engine.run.options import JobArguments
 from prepcli.interface.command import command
 from prepcli.interface.options import Option, PathText
-from prepcli.interface.shared_options import InputFormat, NamesEncoding, OutFile, SetSplit
+from prepcli.interface.shared_options import InputFormat, NamesEncoding, OutFile, SetSplit, TimesFormat
 
 if TYPE_CHECKING:
     from prepcli.commands.make_manifest.planning import MakeContents, MakePlan
@@ -56,6 +56,16 @@ def make_manifest(
             must_exist="file",
         ),
     ] = None,
+    times: Annotated[
+        PathText | None,
+        Option(
+            "Folder or file with texts with times, such as subtitles of the recordings in SOURCE, a folder or a list: "
+            "a record for each line. A folder has a file for each recording, of the same name.",
+            metavar="DIR|FILE",
+            added_later=True,
+        ),
+    ] = None,
+    times_format: TimesFormat = "auto",
     speaker_pattern: Annotated[
         str | None,
         Option(
@@ -158,6 +168,8 @@ def make_manifest(
         audio_base_dir=None if audio_base_dir is None else Path(audio_base_dir),
         text_suffix=text_suffix,
         transcripts=None if transcripts is None else Path(transcripts),
+        times=None if times is None else str(times),
+        times_format=times_format,
         constants=constants_of(lang, tuple(set)),
         pattern=pattern_of(speaker_pattern),
         audio_column=audio_column,

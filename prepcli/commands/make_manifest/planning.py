@@ -57,6 +57,10 @@ def plan_of(asked: MakeSettings, folder: Path) -> MakePlan:
         UsageError: the source cannot be read, or names no audio.
     """
     source = source_of(asked, folder)
+    if asked.times is not None:
+        from prepcli.commands.make_manifest.times import with_times
+
+        source = with_times(source, asked.times, asked.times_format)
     transcripts = _transcripts(source, asked)
     catalog = _catalog(source, transcripts, folder, asked)
     slices = catalog.slices
@@ -120,6 +124,7 @@ def _inputs(source: EntrySource, sha256: str) -> list[InputFile]:
     inputs += [InputFile(path, empty, state_of(path)) for path in source.files[is_file:]]
     tables = [*source.tables.values(), *([source.recordings] if source.recordings else [])]
     by_path = {table.path: table for table in tables}
+    inputs += source.times.inputs if source.times is not None else []
     return inputs + [InputFile(table.path, table.sha256, table.state) for table in by_path.values()]
 
 
@@ -194,7 +199,7 @@ def details_of(contents: MakeContents, markers: Sequence[Marker], asked: MakeSet
     """The details of the report: the path of the manifest, and notes on missing and empty texts."""
     details: dict[str, Any] = {"manifest": asked.out}
     with_text = totals(markers)[WITH_TEXT]
-    gives_text = asked.text_suffix is not None or "text" in contents.source.tables
+    gives_text = asked.text_suffix is not None or contents.source.times is not None or "text" in contents.source.tables
     if not with_text and not gives_text and any(marker.records_out for marker in markers):
         details["warning"] = _advice_on_texts(contents)
     if num_empty := totals(markers)[EMPTY_TEXT]:

@@ -28,6 +28,8 @@ class MakeSettings:
     audio_base_dir: Path | None
     text_suffix: str | None
     transcripts: Path | None
+    times: str | None
+    times_format: str
     constants: Mapping[str, str]
     pattern: "re.Pattern[str] | None"
     audio_column: str | None
@@ -55,7 +57,11 @@ class MakeSettings:
             raise UsageError(
                 f"{option('--text-suffix', self.text_suffix)} has no dot; did you mean .{self.text_suffix}?"
             )
+        if self.times is not None and (self.text_suffix is not None or self.transcripts is not None):
+            other = "--text-suffix" if self.text_suffix is not None else "--transcripts"
+            raise UsageError(f"give {option('--times')} or {option(other)}, not both: a record has one text")
         for name, value, field in (
+            ("--times", self.times, "text"),
             ("--text-suffix", self.text_suffix, "text"),
             ("--transcripts", self.transcripts, "text"),
             ("--speaker-pattern", self.pattern, "speaker"),

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from prepcli.commands.make_manifest.entries import SourceEntry
 from prepcli.commands.make_manifest.tables import Table
@@ -13,6 +14,9 @@ from prepcli.formats.audio_names import AUDIO_SUFFIXES
 from prepcli.formats.names import absolute_folder
 from prepcli.manifest.sources import check_file, is_gzip, open_bytes
 from prepcli.storage.containers import SEPARATOR, name_in, place_of
+
+if TYPE_CHECKING:  # most sources have no texts with times
+    from prepcli.formats.times.times import Times
 
 _COMMON = (".wav", ".flac", ".mp3", ".ogg", ".opus")
 
@@ -40,6 +44,7 @@ class EntrySource:
         has_commands: whether an entry may name a command instead of a file, `command |`.
         has_ids: whether the key of an entry is an explicit id. Then the first entry with an id is used, and each
             further one is a reject.
+        times: the texts with times of the recordings, if entries are lines of them.
         notes: returns notes for the user, once the entries have been read.
         hint: advice for the error if relative paths do not resolve.
     """
@@ -54,6 +59,7 @@ class EntrySource:
     recordings: Table | None = None
     has_commands: bool = False
     has_ids: bool = False
+    times: "Times | None" = None
     notes: Callable[[], Iterator[str]] = lambda: iter(())
     hint: str = ""
 

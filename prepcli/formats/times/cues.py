@@ -3,36 +3,52 @@
 import html
 import re
 from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
 
 from prepcli.formats.times.timed import Timed, checked, damaged
 
 ARROW = "-->"
 _TIME = r"(?:(\d+):)?([0-5]?\d):([0-5]?\d)(?:[.,](\d{3,}))?"
-CUE_TIMES = re.compile(rf"\s*{_TIME}\s*-->\s*{_TIME}(?:\s.*)?")
+_CUE_TIMES = re.compile(rf"\s*{_TIME}\s*-->\s*{_TIME}(?:\s.*)?")
 """Matches the line with the times of a cue, and its settings."""
 _BLOCK = re.compile(r"NOTE(\s.*)?|(STYLE|REGION)\s*")
 _VOICE = re.compile(r"<v(?:\.[^\s<>]*)?\s+([^<>]+)>")
-_TAG = re.compile(r"</?(?:[biuscv]|font|lang|ruby|rt)(?:[\s.][^<>]*)?>|<\d[\d:.]*>|\{\\[^{}]*\}", re.IGNORECASE)
+_TAG = re.compile(r"</?(?:[biuscv]|font|lang|ruby|rt)(?:[\s.][^<>]*)?>|<\d[\d:.,]*>|\{\\[^{}]*\}", re.IGNORECASE)
 """Matches tags of both forms; others, such as <unk>, are text. In braces: the styles of SubStation."""
+_LABEL = re.compile(r"\[(SPEAKER_\d+)\]:\s")
+"""Matches the speaker whom whisperX puts before a text."""
+_MIN_REPETITIONS = 3
+_MAX_GAP = 0.1
+
+
+class _Cue(NamedTuple):
+    """The times of a cue in seconds, its lines without tags, and its speaker, if there is one."""
+
+    start: float
+    end: float
+    lines: list[str]
+    speaker: str | None
 
 
 def read_cues(text: str, name: str, *, is_vtt: bool) -> list[Timed]:
     """The cues of an SRT or WebVTT file that have a text, without tags. `name` is the file, for messages.
 
     Comments, styles and regions of WebVTT are left out; lines of a text are joined by blanks. A text goes on after a
-    blank line until the next cue. The voice of a cue is its speaker, if it has one.
+    blank line until the next cue. The voice of a cue is its speaker, if it has one, and so is the label of whisperX.
+    Each line of text is there once (`_without_repetitions`).
 
     Raises:
         RecordRejected: BAD_FIELD if the times of a cue cannot be read.
     """
-    cues, body = [], list[str]()
+    cues, body = list[_Cue](), list[str]()
     times: tuple[float, float] | None = None
     last = ""
     for number, line in _lines(text, is_vtt):
         if ARROW not in line:
             body.append(line)
             continue
-        match = CUE_TIMES.fullmatch(line)
+        match = _CUE_TIMES.fullmatch(line)
         if match is None:
             shown = line.strip()[:60]
             raise damaged(f"{name}:{number}", f"{shown!r} is not like 00:00:01,000 --> 00:00:02,500")
@@ -44,7 +60,8 @@ def read_cues(text: str, name: str, *, is_vtt: bool) -> list[Timed]:
         times, body = checked(_seconds(match.groups()[:4]), _seconds(match.groups()[4:]), f"{name}:{number}"), []
     if times is None and any(map(str.strip, body)):
         raise damaged(name, "it has no cue")
-    return cues + ([] if times is None else _cue(times, body, is_vtt))
+    cues += [] if times is None else _cue(times, body, is_vtt)
+    return [Timed(cue.start, cue.end, " ".join(cue.lines), cue.speaker) for cue in _without_repetitions(cues)]
 
 
 def _lines(text: str, is_vtt: bool) -> Iterator[tuple[int, str]]:
@@ -77,13 +94,42 @@ def _take_identifier(body: list[str], is_vtt: bool, last: str) -> str:
     return body.pop().strip() if line and ((is_apart and (is_vtt or is_number)) or is_next) else ""
 
 
-def _cue(times: tuple[float, float], body: list[str], is_vtt: bool) -> list[Timed]:
+def _cue(times: tuple[float, float], body: list[str], is_vtt: bool) -> list[_Cue]:
     text = "\n".join(body)
     voices = {" ".join(voice.split()) for voice in _VOICE.findall(text)} if is_vtt else set()
-    text = _TAG.sub("", text)
-    words = " ".join((html.unescape(text) if is_vtt else text).split())
     speaker = html.unescape(voices.pop()) if len(voices) == 1 else None
-    return [Timed(*times, words, speaker)] if words else []
+    text = _TAG.sub("", text)
+    if (label := _LABEL.match(text)) is not None:
+        speaker, text = label[1], text[label.end() :]
+    lines = [" ".join(line.split()) for line in (html.unescape(text) if is_vtt else text).split("\n")]
+    return [_Cue(*times, lines, speaker)] if (lines := [line for line in lines if line]) else []
+
+
+def _without_repetitions(cues: list[_Cue]) -> list[_Cue]:
+    """The cues without lines that are shown again, if at least half of the cues begin with lines of the one before.
+
+    Captions of YouTube and of television roll up in this way, and Whisper highlights the words of a line in turn. A cue
+    that shows nothing new prolongs the one before.
+    """
+    counts = [0, *(_num_repeated(before, cue) for before, cue in pairwise(cues))]
+    num_repetitions = sum(map(bool, counts))
+    if num_repetitions < _MIN_REPETITIONS or 2 * num_repetitions < len(cues):
+        return cues
+    kept = list[_Cue]()
+    for cue, count in zip(cues, counts, strict=False):
+        if count == len(cue.lines):
+            kept[-1] = kept[-1]._replace(end=max(kept[-1].end, cue.end))
+        else:
+            kept.append(cue._replace(lines=cue.lines[count:]))
+    return kept
+
+
+def _num_repeated(before: _Cue, cue: _Cue) -> int:
+    """The number of the first lines of a cue that are the last ones of the cue before it, which it follows at once."""
+    if abs(cue.start - before.end) > _MAX_GAP:
+        return 0
+    sizes = range(min(len(before.lines), len(cue.lines)), 0, -1)
+    return next((size for size in sizes if before.lines[-size:] == cue.lines[:size]), 0)
 
 
 def _seconds(parts: tuple[str | None, ...]) -> float:

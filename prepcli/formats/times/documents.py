@@ -122,7 +122,7 @@ def _spaced(words: Sequence[str], text: str | None) -> list[str]:
     spaced, position = [], 0
     for word in map(str.strip, words):
         at = -1 if text is None or not word else text.find(word, position)
-        if text is None or at < 0 or any(map(str.isalnum, text[position:at])):
+        if text is None or at < 0:
             spaced.append(f" {word}")
             continue
         spaced.append(f" {word}" if any(map(str.isspace, text[position:at])) else word)

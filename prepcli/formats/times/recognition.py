@@ -5,12 +5,13 @@ import re
 from typing import Literal, get_args
 
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.formats.times.cues import CUE_TIMES
 from prepcli.formats.times.rows import RTTM_TYPES
 
 Form = Literal["ctm", "rttm", "srt", "vtt", "textgrid", "json", "audacity", "kaldi"]
 FORMS: tuple[Form, ...] = get_args(Form)
 _NUMBER = r"-?\d+(?:\.\d+)?"
+_CUE_LIKE = re.compile(r"\s*[\d:.,]+\s*-->\s*\d")
+"""Matches the times of a cue, even damaged ones."""
 _AUDACITY = re.compile(r"-?\d+(?:[.,]\d+)?\t-?\d+(?:[.,]\d+)?(?:\t.*)?")
 _CTM = re.compile(rf"\S+\s+\S+\s+{_NUMBER}\s+{_NUMBER}\s+\S.*")
 _KALDI = re.compile(rf"\S+\s+\S+\s+{_NUMBER}\s+{_NUMBER}(?:\s+\d+)?\s*")
@@ -48,7 +49,7 @@ def form_of(head: str, path: str) -> Form | None:
         return "textgrid"
     if head.lstrip()[:1] in ("{", "["):
         return "json"
-    if any(map(CUE_TIMES.fullmatch, lines)):
+    if any(map(_CUE_LIKE.match, lines)):
         return "vtt" if suffix == ".vtt" else "srt"
     return _form_of_rows([line for line in lines if not line.startswith(";;")], os.path.basename(path))
 

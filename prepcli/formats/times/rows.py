@@ -16,6 +16,9 @@ RTTM_TYPES = re.compile(
 )
 """Matches the types of the rows of an RTTM, which are in the first column."""
 
+_LABEL = re.compile(r"(?:\[\[([^\[\]]+)\]\])?(.*)", re.DOTALL)
+"""Matches a label; whisperX puts the speaker before the text, in double brackets."""
+
 
 class Row(NamedTuple):
     """A row of a file with its recording; `channel` is empty if the form has none that matters."""
@@ -120,7 +123,8 @@ def read_audacity(text: str, name: str) -> list[Timed]:
             raise damaged(place, "it has no tab; a label of Audacity has: start TAB end TAB text")
         begin, stop = (number(column.replace(",", "."), place) for column in columns[:2])
         start, end = checked(begin, stop, place)
-        words = " ".join("".join(columns[2:]).split())
-        if words and end > start:
-            labels.append(Timed(start, end, words))
+        label = _LABEL.match("".join(columns[2:]))
+        words = " ".join(label[2].split()) if label else ""
+        if label and words and end > start:
+            labels.append(Timed(start, end, words, label[1]))
     return labels

@@ -213,18 +213,23 @@ class _Folder:
 
     def file_of(self, names: _Names) -> tuple[str, Form]:
         """The file with the times of a recording, and its form."""
+        others = list[str]()
         for index, keys in ((self._by_path, names.exact), (self._by_stem, names.stems)):
-            found = [(file, form) for key in keys for file in index.get(key, ()) if (form := self._form(file))]
+            files = [file for key in keys for file in index.get(key, ())]
+            found = [(file, form) for file in files if (form := self._form(file))]
             if len(found) > 1:
-                files = " and ".join(os.path.join(self._path, file) for file, _ in found)
-                raise damaged(names.exact[0], f"{files} both have its times, and one is needed: {self._remedy(found)}")
+                both = " and ".join(os.path.join(self._path, file) for file, _ in found)
+                raise damaged(names.exact[0], f"{both} both have its times, and one is needed: {self._remedy(found)}")
             if found:
                 ((file, form),) = found
                 self._used.add(file)
                 path = os.path.join(self._path, file)
                 self._digests[file] = input_file(path).sha256
                 return path, form
-        raise _missing(names, f"looked for in {self._path}")
+            others += files
+        form_asked = "a form that is known" if self._format == "auto" else f"the form {self._format}"
+        odd = "".join(f"; {file} has no times in {form_asked}" for file in dict.fromkeys(others))
+        raise _missing(names, f"looked for in {self._path}{odd}")
 
     def _remedy(self, found: list[tuple[str, Form]]) -> str:
         forms = dict.fromkeys(form for _, form in found)
@@ -278,7 +283,10 @@ def _read(path: str, form: Form, names: _Names) -> list[Timed]:
 
 def _parsed(text: str, place: str) -> object:
     try:
-        return json.loads(text)
+        document = json.loads(text)
+        if "\\u" in text:  # half of a character cannot be written
+            json.dumps(document, ensure_ascii=False).encode()
+        return document
     except (ValueError, RecursionError) as error:
         raise damaged(place, f"it is not JSON ({error})") from None
 

@@ -45,6 +45,10 @@ def cues(text: str, *, is_vtt: bool = False) -> list[tuple[float, float, str | N
             "1\n00:00:01,000 --> 00:00:02,000\nin\n1984\n00:00:03,000 --> 00:00:04,000\ntwo\n",
             [(1, 2, "in 1984"), (3, 4, "two")],
         ),
+        (
+            "00:00:01,000 --> 00:00:02,000\none\n\nmore\n00:00:03,000 --> 00:00:04,000\ntwo\n",
+            [(1, 2, "one more"), (3, 4, "two")],
+        ),
         ("1\n00:00:01,000 --> 00:00:02,000\n\n2\n00:00:03,000 --> 00:00:04,000\n<i> </i>\n", []),
         (
             '1\n00:00:01,000 --> 00:00:02,000\n{\\an8}<i>a</i> <font color="#fff">b</font> <unk> 1 < 2 &amp;\n',
@@ -87,6 +91,45 @@ def test_vtt(text: str, expected: list[tuple[float, float, str]]) -> None:
 def test_a_voice_is_the_speaker_unless_there_are_several() -> None:
     text = "WEBVTT\n\n00:01.000 --> 00:02.000\n<v.loud Esme  Smith>Hi</v>\n\n00:03.000 --> 00:04.000\n<v A>Hi <v B>Ho\n"
     assert read_cues(text, "talk.vtt", is_vtt=True) == [Timed(1, 2, "Hi", "Esme Smith"), Timed(3, 4, "Hi Ho")]
+
+
+def test_lines_that_roll_up_are_read_once() -> None:
+    """As YouTube's captions are, and the same as SRT."""
+    shown = (
+        ("00:00.160", "00:02.629", " \nhello<00:00:00.480><c> and</c><00:00:00.880><c> welcome</c>"),
+        ("00:02.629", "00:02.639", "hello and welcome\n "),
+        ("00:02.639", "00:04.950", "hello and welcome\nto<00:00:03.000><c> the</c><00:00:03.500><c> show</c>"),
+        ("00:04.950", "00:04.960", "to the show\n "),
+        ("00:04.960", "00:06.000", "to the show\n[Music]"),
+    )
+    expected = [(0.16, 2.639, "hello and welcome"), (2.639, 4.96, "to the show"), (4.96, 6.0, "[Music]")]
+    blocks = [f"{start} --> {end} align:start position:0%\n{text}\n" for start, end, text in shown]
+    assert cues("WEBVTT\nKind: captions\nLanguage: en\n\n" + "\n".join(blocks), is_vtt=True) == expected
+    blocks = [
+        f"{number}\n00:{start} --> 00:{end}\n{text}\n".replace(".", ",")
+        for number, (start, end, text) in enumerate(shown)
+    ]
+    assert cues("\n".join(blocks)) == expected
+
+
+def test_words_that_are_highlighted_in_turn_are_one_cue() -> None:
+    """As Whisper and whisperX write subtitles with --highlight_words."""
+    words = ["the", "long", "way", "home"]
+    blocks = []
+    for index in range(len(words)):
+        text = " ".join(f"<u>{word}</u>" if place == index else word for place, word in enumerate(words))
+        blocks.append(f"{index + 1}\n00:00:0{index},000 --> 00:00:0{index + 1},000\n[SPEAKER_01]: {text}\n")
+    blocks.append("5\n00:00:05,000 --> 00:00:06,000\nyes\n")
+    read = read_cues("\n".join(blocks), "talk.srt", is_vtt=False)
+    assert read == [Timed(0, 4, "the long way home", "SPEAKER_01"), Timed(5, 6, "yes")]
+
+
+def test_what_is_said_again_stays() -> None:
+    for said in (["no", "no", "no", "yes", "yes", "well", "let us see", "good", "good"], ["no", "no", "no"]):
+        blocks = [f"{at}\n00:00:0{at},000 --> 00:00:0{at + 1},000\n{text}\n" for at, text in enumerate(said)]
+        assert [text for _, _, text in cues("\n".join(blocks))] == said
+    blocks = [f"{at}\n00:00:0{at},000 --> 00:00:0{at},500\nno\n" for at in range(9)]
+    assert len(cues("\n".join(blocks))) == 9, "with pauses between them"
 
 
 @pytest.mark.parametrize(

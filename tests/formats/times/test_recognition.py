@@ -13,6 +13,7 @@ CTM = "talk 1 0.0 0.5 2\ntalk 1 0.5 0.5 3\n"
     ("head", "path", "expected"),
     [
         (SRT, "x.vtt.bak", "srt"),
+        ("1\n00:00:01,5 --> 00:00:0x,000\ndamaged\n", "x.srt", "srt"),
         (SRT.replace(",", "."), "x.vtt", "vtt"),
         ("WEBVTT\n\n00:01.000 --> 00:02.000\na\n", "x.srt", "vtt"),
         ('File type = "ooTextFile"\nObject class = "TextGrid"\n', "x.txt", "textgrid"),

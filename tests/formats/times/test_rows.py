@@ -73,6 +73,7 @@ def test_damaged_rows(row_of: object, line: str, message: str) -> None:
 def test_audacity() -> None:
     text = "0.5\t1.5\thello\tworld\n\\\t100\t200\n2,5\t3,5\twords\n4\t4\tpoint\n5\t6\t\n7\t8\n"
     assert read_audacity(text, "x") == [Timed(0.5, 1.5, "hello world"), Timed(2.5, 3.5, "words")]
+    assert read_audacity("0.5\t1.5\t[[SPEAKER_01]]hello\n", "x") == [Timed(0.5, 1.5, "hello", "SPEAKER_01")]
     for bad, message in (("0 1 text", "x:1: it has no tab"), ("1\t0\ta", "ends at 0"), ("a\t1\tb", "'a' is not")):
         with pytest.raises(RecordRejected) as rejected:
             read_audacity(bad, "x")

@@ -42,6 +42,7 @@ def test_a_folder_with_a_file_for_each_recording() -> None:
         write(f"times/{name}.srt", SRT.format(name))
     write("times/four.wav.vtt", VTT.format("four"))
     write("times/a/talk.wav", "audio")
+    write("times/five.wav", "audio")
     write("times/a/talk.txt", "a plain text has no times")
     audio = ["a/talk.wav", "b/talk.wav", "c/talk.wav", "x/one.flac", "four.wav", "five.wav"]
     times = Times("times", "auto", audio)
@@ -55,7 +56,9 @@ def test_a_folder_with_a_file_for_each_recording() -> None:
         rejected(times, "c/talk.wav")
         == "missing_transcript: there are no times for c/talk, c/talk.wav: looked for in times"
     )
-    assert rejected(times, "five.wav").startswith("missing_transcript: there are no times for five, five.wav:")
+    assert (
+        rejected(times, "five.wav") == "missing_transcript: there are no times for five, five.wav: looked for in times"
+    )
     assert list(times.unused()) == []
     read = times.inputs
     assert read != before
@@ -64,6 +67,15 @@ def test_a_folder_with_a_file_for_each_recording() -> None:
     for path in ("a/talk.wav", "b/talk.wav", "x/one.flac", "four.wav"):
         again.of(path)
     assert again.inputs[0].sha256 != read[0].sha256
+
+
+def test_a_file_in_no_known_form_is_named() -> None:
+    write("times/talk.srt", "")
+    write("times/talk.tsv", "start\tend\ttext\n0\t1500\thello\n")
+    detail = rejected(Times("times", "auto", ["talk.wav"]), "talk.wav")
+    assert "talk.srt has no times in a form that is known; talk.tsv has no times in" in detail
+    write("times/talk.vtt", VTT.format("a"))
+    assert "talk.vtt has no times in the form json" in rejected(Times("times", "json", ["talk.wav"]), "talk.wav")
 
 
 def test_two_files_of_a_recording_are_a_reject_that_names_both() -> None:
@@ -160,6 +172,15 @@ def test_encodings() -> None:
     times = Times("x.ctm", "ctm", ["talk.wav", "other.wav"])
     assert texts(times, "other.wav") == [" x"]
     assert "not_utf8" in rejected(times, "talk.wav")
+
+
+def test_halves_of_characters_and_broken_json_are_rejects() -> None:
+    write("talk.json", json.dumps({"segments": [{"start": 0, "end": 1, "text": "a\ud800"}]}))
+    assert "talk.json: it is not JSON" in rejected(Times("talk.json", "auto", ["talk.wav"]), "talk.wav")
+    write("talk.json", '{"segments": [')
+    assert "talk.json: it is not JSON" in rejected(Times("talk.json", "auto", ["talk.wav"]), "talk.wav")
+    write("talk.json", "[" * 100_000)
+    assert "talk.json: it is not JSON" in rejected(Times("talk.json", "auto", ["talk.wav"]), "talk.wav")
 
 
 @pytest.mark.parametrize(
