@@ -37,7 +37,8 @@ def state_of(file: str | AnyPath | int) -> FileState:
     `Catalogue` includes the states of its `others`, the files on which its lines depend.
     """
     if isinstance(file, Catalogue) and file.others:
-        return _joined([state_of(path) for path in (str(file), *file.others)])
+        own = () if os.path.isdir(file) else (str(file),)  # a folder changes when prepcli writes into it
+        return _joined([state_of(path) for path in (*own, *file.others)])
     if isinstance(file, int):
         status = os.fstat(file)
         return FileState(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)

@@ -35,7 +35,7 @@ def segment(
     manifest: Annotated[
         Paths,
         Option(
-            "Folder of long recordings, NeMo manifest(s), or a data set: a path, several separated by commas, or a "
+            "Long recordings: a folder, an audio file, NeMo manifest(s), or a data set; a path, several separated by commas, or a "
             "brace pattern.",
             metavar="INPUT",
             several_paths=True,

@@ -13,17 +13,24 @@ from prepcli.jobs.inputs.catalogue import line, unusable
 from prepcli.jobs.inputs.kinds import FOLDER
 from prepcli.storage.containers import Catalogue
 
+_OF_TIMES = frozenset((".ctm", ".json", ".rttm", ".srt", ".TextGrid", ".tsv", ".txt", ".vtt"))
+"""Suffixes of files that many people keep beside their recordings: no note says that they are no audio."""
+
 
 def audio_folder(folder: str) -> Catalogue:
-    """The catalogue of the audio in a folder and its subfolders, sorted by path.
+    """The catalogue of the audio in a folder and its subfolders, sorted by path, or of one file.
 
     Raises:
         UsageError: there is none.
     """
+    if not os.path.isdir(folder):
+        return Catalogue(folder, _lines, (), FOLDER, FOLDER)
     walk = Walk(folder)
     files = [os.path.join(os.path.abspath(folder), name) for name in walk.files()]
     if not files:
         raise UsageError(f"{folder} holds no data set and no audio ({'; '.join(walk.notes()) or 'it is empty'})")
+    for suffix in _OF_TIMES & walk.left_out.keys():
+        del walk.left_out[suffix]
     for note in walk.notes():
         tell(f"note: {folder}: {note}")
     return Catalogue(folder, _lines, tuple(files), FOLDER, FOLDER)
@@ -36,8 +43,9 @@ def folder_names(manifests: Sequence[str], out: Path) -> PathNames | None:
 
 
 def _lines(folder: str) -> Iterator[bytes]:
-    for name in Walk(folder).files():
-        path = os.path.join(folder, name)
+    names = Walk(folder).files() if os.path.isdir(folder) else [""]
+    for name in names:
+        path = os.path.join(folder, name) if name else folder
         try:
             yield line(path, probe(path).duration, {})
         except RecordRejected as rejected:

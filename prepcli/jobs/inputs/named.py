@@ -7,6 +7,7 @@ from dataclasses import fields
 from functools import partial
 
 from prepcli.errors import UsageError, option
+from prepcli.formats.audio_names import is_audio_name
 from prepcli.interface.shared_options import SetInput
 from prepcli.jobs.inputs.kinds import INPUT_KINDS
 from prepcli.jobs.inputs.revisions import Commits, with_commits
@@ -29,7 +30,7 @@ _OF_TARRED = re.compile(r"(^|/)(tarred_audio_manifest(_version_\d+)?|sharded_man
 
 
 OfAudio = Callable[[str], Catalogue]
-"""Makes a catalogue of a folder of audio; raises `UsageError` if there is no audio in it."""
+"""Makes a catalogue of a folder of audio, or of an audio file; raises `UsageError` if there is no audio in it."""
 
 
 def manifests_of(
@@ -38,7 +39,7 @@ def manifests_of(
     """The manifests that `spec` names, see `expand_paths`. For a data set, these are the containers of its records.
 
     `spec` names a data set by its folder, by a list of WeNet, or by some of its files: tars, manifests of a tarred set,
-    Parquet files, zip archives or cuts. `commits`: see `with_commits`. `of_audio`: for a folder of audio.
+    Parquet files, zip archives or cuts. `commits`: see `with_commits`. `of_audio`: for plain audio.
 
     Raises:
         UsageError: a file does not exist, or a folder is not a data set.
@@ -48,6 +49,8 @@ def manifests_of(
         return expand_paths(spec)
     manifests: list[str] = []
     for path in expand_paths(spec, of_folder=partial(_in_folder, options=options, of_audio=of_audio)):
+        if of_audio is not None and is_audio_name(path) and not is_address(path):
+            path = of_audio(path)
         is_plain = isinstance(path, Catalogue) or (_is_manifest(path) and not _OF_TARRED.search(path))
         manifests += [path] if is_plain else _in_file(path, options)
     return manifests

@@ -358,6 +358,24 @@ def test_options_that_do_not_go_together(tmp_path: Path, options: list[str], wor
     assert not (tmp_path / "out.json").exists()
 
 
+def test_a_manifest_within_its_folder_of_audio(tmp_path: Path) -> None:
+    """What prepcli writes there does not change the input."""
+    talk(tmp_path / "talks/a.wav")
+    call = (tmp_path / "talks", tmp_path / "talks/out.json", "--by", "windows")
+    _, [line] = segmented(*call)
+    assert line["audio_filepath"] == "a.wav"
+    assert prepcli("segment", *call, "--json").json["status"] == "nothing_to_do"
+    talk(tmp_path / "talks/b.wav")
+    assert "has another content" in error_of(*call)
+
+
+def test_a_single_audio_file(tmp_path: Path) -> None:
+    srt(tmp_path / "other_name.srt")
+    audio = talk(tmp_path / "a.wav")
+    _, lines = segmented(audio, tmp_path / "out.json", "--by", "times", "--times", tmp_path / "other_name.srt")
+    assert [line["audio_filepath"] for line in lines] == ["a.wav", "a.wav"]
+
+
 def test_a_folder_without_audio(tmp_path: Path) -> None:
     (tmp_path / "talks").mkdir()
     (tmp_path / "talks/a.txt").write_text("x")

@@ -20,6 +20,12 @@ def test_files_are_sorted_and_what_is_no_audio_is_left_out(tmp_path: Path) -> No
     assert b"unreadable_audio" in lines[2]
 
 
+def test_a_single_file(tmp_path: Path) -> None:
+    talk(tmp_path / "a.wav", 0.5)
+    [line] = audio_folder(str(tmp_path / "a.wav")).read(str(tmp_path / "a.wav"))
+    assert b'a.wav", "duration": 0.5' in line or b'a.wav","duration":0.5' in line
+
+
 def test_a_folder_without_audio_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="it is empty"):
         audio_folder(str(tmp_path))
