@@ -35,8 +35,8 @@ def segment(
     manifest: Annotated[
         Paths,
         Option(
-            "Long recordings: a folder, an audio file, NeMo manifest(s), or a data set; a path, several separated by commas, or a "
-            "brace pattern.",
+            "Long recordings: a folder, an audio file, NeMo manifest(s), or a data set: a path, several separated by "
+            "commas, or a brace pattern.",
             metavar="INPUT",
             several_paths=True,
             is_argument=True,
