@@ -1,48 +1,25 @@
 """Measures of recorded audio: bandwidth, loudness, levels, noise and silence.
 
-A measure depends on its samples alone. Long audio is converted and measured piece by piece, so that memory is hardly
-more than the decoded samples. Nothing here uses BLAS, whose sums depend on the number of threads.
+A meter gets audio in blocks of any length by `add`, and has the result at the end; memory hardly grows with the audio.
+A measure depends on its samples alone: the blocks may only change what is far behind the written digits. Nothing here
+uses BLAS, whose sums depend on the number of threads.
 """
 
 import math
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from prepcli.audio.channels import mean_of_channels
-from prepcli.audio.encode import to_float32
-
-
-class Mean:
-    """The mean of all channels as float32, of shape (n,); full scale is 1. Only slices are computed, on access."""
-
-    dtype = np.dtype(np.float32)
-
-    def __init__(self, samples: NDArray[Any]) -> None:
-        """`samples`: int16, int32 or float32, of shape (n, channels)."""
-        self._samples = samples
-        self.shape = samples.shape[:1]
-
-    def __len__(self) -> int:
-        return len(self._samples)
-
-    def __getitem__(self, part: slice) -> NDArray[np.float32]:
-        piece = self._samples[part]
-        return to_float32(piece if piece.shape[1] == 1 else mean_of_channels(piece))[:, 0]
-
-
-Mono = NDArray[np.float32] | Mean
-"""Samples of one channel, of shape (n,), or the mean of all channels; full scale is 1."""
+from prepcli.audio.framing import Framing
 
 NUM_FFT = 512
 SDP_RATE, SDP_SECONDS = 44100, 30
 _BANDWIDTH_DB = -50.0
 _MIN_POWER = 1e-10
 _FRAMES_AT_ONCE = 256
-_SAMPLES_AT_ONCE = 1 << 18
 _EDGES_AT_ONCE = 16
 _MAX_LOUDNESS_CHANNELS = 5
 _CLIP_SHARE, _CLIP_RUN = 0.999, 3
@@ -81,85 +58,141 @@ class Frames(NamedTuple):
     hop: int
 
 
-def levels(samples: NDArray[Any], subtype: str) -> Levels:
-    """Return the levels over all channels of samples (n, channels), n > 0; int16, int32 or float32.
+class Meter(Protocol):
+    """Measures audio that comes in blocks."""
+
+    def add(self, samples: NDArray[Any], /) -> None:
+        """Take the next samples."""
+
+
+class LevelMeter:
+    """The levels over all channels of samples (n, channels), n > 0; int16, int32 or float32.
 
     A sample is clipped if it is one of at least three successive samples of its channel that reach 99.9 % of the
-    largest value of the encoding. `subtype` names the encoding, as in `AudioInfo`.
+    largest value of the encoding.
     """
-    is_float = samples.dtype.kind == "f"
-    scale = 1.0 if is_float else -float(np.iinfo(samples.dtype).min)
-    largest = 1.0 if is_float else _LARGEST.get(subtype, np.iinfo(samples.dtype).max)
-    peak = max(-float(samples.min()), float(samples.max()), 0.0)
-    limit = _CLIP_SHARE * largest
-    clipped = 0.0 if peak < limit else _num_clipped(samples, limit) / samples.size
-    dc = float(samples.mean(dtype=np.float64)) / scale
-    return Levels(20 * math.log10(peak / scale) if peak else None, dc, clipped)
+
+    def __init__(self, subtype: str) -> None:
+        """`subtype` names the encoding, as in `AudioInfo`."""
+        self._subtype = subtype
+        self._scale, self._peak, self._total = 1.0, 0.0, 0.0
+        self._size = self._num_clipped = 0
+        self._open: NDArray[np.intp] = np.zeros(0, np.intp)  # loud samples at the end of each channel
+
+    def add(self, samples: NDArray[Any]) -> None:
+        """Take the next samples, of shape (n, channels)."""
+        is_float = samples.dtype.kind == "f"
+        self._scale = 1.0 if is_float else -float(np.iinfo(samples.dtype).min)
+        limit = _CLIP_SHARE * (1.0 if is_float else _LARGEST.get(self._subtype, np.iinfo(samples.dtype).max))
+        peak = max(-float(samples.min()), float(samples.max()), 0.0)
+        self._peak = max(self._peak, peak)
+        self._total += float(samples.sum(dtype=np.float64))
+        self._size += samples.size
+        if peak >= limit or self._open.any():
+            self._add_loud((samples >= limit) | (samples <= -limit))
+
+    def _add_loud(self, is_loud: NDArray[np.bool_]) -> None:
+        if not len(self._open):
+            self._open = np.zeros(is_loud.shape[1], np.intp)
+        for channel, before in enumerate(self._open.tolist()):
+            edges = np.flatnonzero(np.diff(is_loud[:, channel], prepend=False, append=False)).reshape(-1, 2)
+            runs = np.append(edges[:, 1] - edges[:, 0], 0)  # the last is the one that may go on in the next block
+            if is_loud[0, channel]:
+                runs[0] += before
+            else:
+                runs = np.append(before, runs)
+            if is_loud[-1, channel]:
+                runs = runs[:-1]
+            self._open[channel] = runs[-1]
+            self._num_clipped += int(runs[:-1][runs[:-1] >= _CLIP_RUN].sum())
+
+    def levels(self) -> Levels:
+        """Return the levels of all samples."""
+        clipped = self._num_clipped + int(self._open[self._open >= _CLIP_RUN].sum())
+        peak = 20 * math.log10(self._peak / self._scale) if self._peak else None
+        return Levels(peak, self._total / self._size / self._scale, clipped / self._size)
 
 
-def _num_clipped(samples: NDArray[Any], limit: float) -> int:
-    count = 0
-    for channel in range(samples.shape[1]):
-        is_high = (samples[:, channel] >= limit) | (samples[:, channel] <= -limit)
-        edges = np.flatnonzero(np.diff(is_high, prepend=False, append=False)).reshape(-1, 2)
-        runs = edges[:, 1] - edges[:, 0]
-        count += int(runs[runs >= _CLIP_RUN].sum())
-    return count
+class ChannelMeter:
+    """Compares the channels of samples (n, channels); `equal` is None for one channel."""
+
+    equal: bool | None = None
+
+    def add(self, samples: NDArray[Any]) -> None:
+        """Take the next samples."""
+        others = range(1, samples.shape[1])
+        if others and self.equal is not False:
+            self.equal = all(np.array_equal(samples[:, 0], samples[:, number]) for number in others)
 
 
-def has_equal_channels(samples: NDArray[Any]) -> bool | None:
-    """Return whether all channels have the same samples; None for one channel."""
-    if samples.shape[1] == 1:
-        return None
-    return all(np.array_equal(samples[:, 0], samples[:, number]) for number in range(1, samples.shape[1]))
-
-
-def bandwidth(mono: Mono, rate: int) -> int | None:
-    """Return the bandwidth in Hz as NeMo Curator defines it; None if all samples are zero.
+class BandwidthMeter:
+    """The bandwidth of mono samples (n,), with full scale 1, as NeMo Curator defines it.
 
     It is the highest frequency whose mean power is less than 50 dB below the power of the strongest frequency. The mean
     is over frames of 512 samples every 10 ms, centred and padded with zeros, with a Blackman-Harris window.
     """
-    hop = int(rate * 0.01)
-    pieces = (mono[start : start + _SAMPLES_AT_ONCE] for start in range(0, len(mono), _SAMPLES_AT_ONCE))
-    if not hop or not any(piece.any() for piece in pieces):
-        return None
-    power = np.maximum(_mean_spectrum(mono, hop), _MIN_POWER)
-    is_within = 10 * np.log10(power / power.max()) > _BANDWIDTH_DB
-    return int(float(np.flatnonzero(is_within)[-1]) * (rate / NUM_FFT))
+
+    def __init__(self, rate: int) -> None:
+        self._rate = rate
+        self._framing = Framing(NUM_FFT, max(int(rate * 0.01), 1), _FRAMES_AT_ONCE, NUM_FFT // 2)
+        self._total = np.zeros(NUM_FFT // 2 + 1)
+        self._count = 0
+        self._has_sound = False
+
+    def add(self, mono: NDArray[np.float32]) -> None:
+        """Take the next samples."""
+        self._has_sound = self._has_sound or bool(mono.any())
+        self._add_groups(self._framing.add(mono))
+
+    def _add_groups(self, groups: Iterable[NDArray[np.float32]]) -> None:
+        from scipy.fft import rfft
+
+        for group in groups:
+            frames = self._framing.frames(group)
+            spectrum = rfft(frames * _window(), axis=1)
+            self._total += (spectrum.real**2 + spectrum.imag**2).sum(axis=0, dtype=np.float64)
+            self._count += len(frames)
+
+    def bandwidth(self) -> int | None:
+        """Return the bandwidth in Hz; None if all samples are zero."""
+        self._add_groups(self._framing.end(NUM_FFT // 2))
+        if not self._has_sound or self._rate < 100:
+            return None
+        power = np.maximum(self._total / self._count, _MIN_POWER)
+        is_within = 10 * np.log10(power / power.max()) > _BANDWIDTH_DB
+        return int(float(np.flatnonzero(is_within)[-1]) * (self._rate / NUM_FFT))
 
 
-def bandwidth_sdp(mono: Mono, rate: int) -> int | None:
-    """Return the bandwidth in Hz as NeMo SDP defines it: the `bandwidth` of the first 30 s, resampled to 44.1 kHz.
+class SdpBandwidthMeter:
+    """The bandwidth of mono samples as NeMo SDP defines it: that of the first 30 s, resampled to 44.1 kHz.
 
     SDP resamples with librosa, which cuts off the end of the audio more abruptly than `prepcli.audio.resample`. An
-    abrupt end adds high frequencies, so this function resamples as librosa does.
+    abrupt end adds high frequencies, so this class resamples as librosa does.
     """
-    first = mono[: SDP_SECONDS * rate]
-    if rate != SDP_RATE:
-        import soxr
 
-        length = math.ceil(len(first) * SDP_RATE / rate)
-        resampled: NDArray[np.float32] = soxr.resample(first, rate, SDP_RATE, quality="HQ")[:length]
-        first = np.pad(resampled, (0, length - len(resampled)))
-    return bandwidth(first, SDP_RATE)
+    def __init__(self, rate: int) -> None:
+        self._rate = rate
+        self._missing = SDP_SECONDS * rate
+        self._parts: list[NDArray[np.float32]] = []
 
+    def add(self, mono: NDArray[np.float32]) -> None:
+        """Take the next samples."""
+        if self._missing:
+            self._parts.append(mono[: self._missing])
+            self._missing -= len(self._parts[-1])
 
-def _mean_spectrum(mono: Mono, hop: int) -> NDArray[np.float64]:
-    from scipy.fft import rfft
+    def bandwidth(self) -> int | None:
+        """Return the bandwidth in Hz; None if all samples are zero."""
+        first = np.concatenate(self._parts)
+        if self._rate != SDP_RATE:
+            import soxr
 
-    count = 1 + len(mono) // hop
-    total = np.zeros(NUM_FFT // 2 + 1)
-    for first in range(0, count, _FRAMES_AT_ONCE):
-        number = min(_FRAMES_AT_ONCE, count - first)
-        begin = first * hop - NUM_FFT // 2
-        end = begin + (number - 1) * hop + NUM_FFT
-        inside = mono[max(begin, 0) : end]
-        piece = np.zeros(end - begin, np.float32)
-        piece[max(-begin, 0) : max(-begin, 0) + len(inside)] = inside
-        spectrum = rfft(sliding_window_view(piece, NUM_FFT)[::hop] * _window(), axis=1)
-        total += (spectrum.real**2 + spectrum.imag**2).sum(axis=0, dtype=np.float64)
-    return total / count
+            length = math.ceil(len(first) * SDP_RATE / self._rate)
+            resampled: NDArray[np.float32] = soxr.resample(first, self._rate, SDP_RATE, quality="HQ")[:length]
+            first = np.pad(resampled, (0, length - len(resampled)))
+        meter = BandwidthMeter(SDP_RATE)
+        meter.add(first)
+        return meter.bandwidth()
 
 
 @lru_cache(maxsize=1)
@@ -170,53 +203,86 @@ def _window() -> NDArray[np.float32]:
     return window
 
 
-def loudness(samples: NDArray[Any], rate: int) -> float | None:
-    """Return the integrated loudness (LUFS) of samples (n, channels) at `rate` Hz, as pyloudnorm 0.2 computes it.
+class LoudnessMeter:
+    """The integrated loudness (LUFS) of samples (n, channels) at `rate` Hz, as pyloudnorm 0.2 computes it.
 
     The standard is ITU-R BS.1770-4, and the filters are pyloudnorm's. For long audio, pyloudnorm's `Meter` would take
-    twice the time and eight times the memory.
-
-    Returns:
-        None for less than 0.4 s, for audio below -70 LUFS such as silence, and for more than five channels.
+    twice the time and eight times the memory. Power is added up between edges, one every 0.1 s.
     """
-    if len(samples) < 0.4 * rate or samples.shape[1] > _MAX_LOUDNESS_CHANNELS:
-        return None
-    gains = (1.0, 1.0, 1.0, 1.41, 1.41)
-    power = sum(
-        gain * _block_powers(samples[:, channel], rate)
-        for channel, gain in zip(range(samples.shape[1]), gains, strict=False)
-    )
-    assert isinstance(power, np.ndarray)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        of_blocks = -0.691 + 10 * np.log10(power)
-    loud = of_blocks >= -70
-    if not loud.any():
-        return None
-    relative = -0.691 + 10 * math.log10(power[loud].mean()) - 10
-    gated = power[(of_blocks > relative) & (of_blocks > -70)]
-    level = -0.691 + 10 * math.log10(gated.mean()) if len(gated) else -math.inf
-    return level if math.isfinite(level) else None
 
+    def __init__(self, rate: int) -> None:
+        self._rate = rate
+        self._num_samples = 0
+        self._rest: NDArray[Any] | None = None  # the samples after the last edge
+        self._edges = [0]
+        self._sums: list[list[NDArray[np.float64]]] = []  # of each channel
+        self._states: list[NDArray[np.float64]] = []
 
-def _block_powers(channel: NDArray[Any], rate: int) -> NDArray[np.float64]:
-    """The power of a K-weighted channel in blocks of 0.4 s every 0.1 s; the last block may end after the channel."""
-    from scipy.signal import sosfilt
+    def add(self, samples: NDArray[Any]) -> None:
+        """Take the next samples."""
+        if self._rest is None:
+            channels = samples.shape[1]
+            self._sums, self._rest = [[] for _ in range(channels)], samples[:0]
+            self._states = [np.zeros((len(_k_weighting(self._rate)), 2)) for _ in range(channels)]
+        self._num_samples += len(samples)
+        if len(self._sums) > _MAX_LOUDNESS_CHANNELS:
+            return
+        self._rest = np.concatenate((self._rest, samples)) if len(self._rest) else samples
+        edges = self._edges[-1:]
+        while (edge := self._edge(len(self._edges) - 1 + len(edges))) <= self._num_samples:
+            edges.append(edge)
+        for first in range(0, len(edges) - 1, _EDGES_AT_ONCE):
+            self._add_power(edges[first : first + _EDGES_AT_ONCE + 1])
 
-    count = int(np.round((len(channel) / rate - 0.4) / (0.4 * 0.25)) + 1)
-    starts = [int(0.4 * (number * 0.25) * rate) for number in range(count)]
-    ends = [min(int(0.4 * (number * 0.25 + 1) * rate), len(channel)) for number in range(count)]
-    edges = np.unique(starts + ends)  # the samples between two edges are added once, for all blocks that contain them
-    sums = np.zeros(len(edges))
-    sections = _k_weighting(rate)
-    state = np.zeros((len(sections), 2))
-    scale = 1.0 if channel.dtype.kind == "f" else -1.0 / np.iinfo(channel.dtype).min
-    for first in range(0, len(edges) - 1, _EDGES_AT_ONCE):
-        last = min(first + _EDGES_AT_ONCE, len(edges) - 1)
-        filtered, state = sosfilt(sections, channel[edges[first] : edges[last]] * scale, zi=state)
-        sums[first:last] = np.add.reduceat(np.square(filtered, out=filtered), edges[first:last] - edges[first])
-    blocks = np.stack([np.searchsorted(edges, starts), np.searchsorted(edges, ends)], axis=1)
-    of_blocks: NDArray[np.float64] = np.add.reduceat(sums, blocks.reshape(-1))[::2] / (0.4 * rate)
-    return of_blocks
+    def _edge(self, number: int) -> int:
+        return int(0.4 * (number * 0.25) * self._rate)
+
+    def _add_power(self, edges: list[int]) -> None:
+        """Add up the power of the K-weighted channels between edges, the first of which is the last one so far."""
+        from scipy.signal import sosfilt
+
+        assert self._rest is not None
+        here, self._rest = np.split(self._rest, [edges[-1] - edges[0]])
+        scale = 1.0 if here.dtype.kind == "f" else -1.0 / np.iinfo(here.dtype).min
+        starts = np.subtract(edges[:-1], edges[0])
+        for channel, sums in enumerate(self._sums):
+            filtered, self._states[channel] = sosfilt(
+                _k_weighting(self._rate), here[:, channel] * scale, zi=self._states[channel]
+            )
+            sums.append(np.add.reduceat(np.square(filtered, out=filtered), starts))
+        self._edges += edges[1:]
+
+    def loudness(self) -> float | None:
+        """Return the loudness.
+
+        Returns:
+            None for less than 0.4 s, for audio below -70 LUFS such as silence, and for more than five channels.
+        """
+        if self._num_samples < 0.4 * self._rate or len(self._sums) > _MAX_LOUDNESS_CHANNELS:
+            return None
+        if self._edges[-1] < self._num_samples:
+            self._add_power([self._edges[-1], self._num_samples])
+        gains = (1.0, 1.0, 1.0, 1.41, 1.41)
+        power = sum(gain * self._block_powers(sums) for gain, sums in zip(gains, self._sums, strict=False))
+        assert isinstance(power, np.ndarray)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            of_blocks = -0.691 + 10 * np.log10(power)
+        loud = of_blocks >= -70
+        if not loud.any():
+            return None
+        relative = -0.691 + 10 * math.log10(power[loud].mean()) - 10
+        gated = power[(of_blocks > relative) & (of_blocks > -70)]
+        level = -0.691 + 10 * math.log10(gated.mean()) if len(gated) else -math.inf
+        return level if math.isfinite(level) else None
+
+    def _block_powers(self, sums: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+        """Return the power of a channel in blocks of 0.4 s every 0.1 s; the last block may end after the channel."""
+        count = int(np.round((self._num_samples / self._rate - 0.4) / (0.4 * 0.25)) + 1)
+        starts = np.arange(count)
+        ends = np.minimum(starts + 4, len(self._edges) - 1)
+        indices = np.stack((starts, ends), axis=1).reshape(-1)
+        of_blocks: NDArray[np.float64] = np.add.reduceat(np.append(np.concatenate(sums), 0.0), indices)[::2]
+        return of_blocks / (0.4 * self._rate)
 
 
 @lru_cache(maxsize=16)
@@ -231,18 +297,29 @@ def _k_weighting(rate: int) -> NDArray[np.float64]:
     return np.array([[*stage.b, *stage.a] for stage in filters])
 
 
-def frames_of(mono: Mono, rate: int) -> Frames:
-    """Return the power of all complete frames of samples at `rate` Hz."""
-    size, hop = round(0.025 * rate), max(1, round(0.01 * rate))
-    count = (len(mono) - size) // hop + 1 if size and len(mono) >= size else 0
-    power, mean = np.empty(count), np.empty(count)
-    for first in range(0, count, _FRAMES_AT_ONCE):
-        last = min(first + _FRAMES_AT_ONCE, count)
-        piece = mono[first * hop : (last - 1) * hop + size].astype(np.float64)
-        frames = sliding_window_view(piece, size)[::hop]
-        power[first:last] = np.einsum("ij,ij->i", frames, frames) / size
-        mean[first:last] = frames.mean(axis=1)
-    return Frames(_without_offset(power, mean), size, hop)
+class FrameMeter:
+    """The power of all complete frames of mono samples (n,) at `rate` Hz; it keeps 16 bytes of a frame."""
+
+    def __init__(self, rate: int) -> None:
+        self._framing = Framing(round(0.025 * rate), max(1, round(0.01 * rate)), _FRAMES_AT_ONCE)
+        self._power: list[NDArray[np.float64]] = [np.empty(0)]
+        self._mean: list[NDArray[np.float64]] = [np.empty(0)]
+
+    def add(self, mono: NDArray[np.float32]) -> None:
+        """Take the next samples."""
+        self._add_groups(self._framing.add(mono))
+
+    def _add_groups(self, groups: Iterable[NDArray[np.float32]]) -> None:
+        for group in groups:
+            frames = self._framing.frames(group.astype(np.float64))
+            self._power.append(np.einsum("ij,ij->i", frames, frames) / self._framing.size)
+            self._mean.append(frames.mean(axis=1))
+
+    def frames(self) -> Frames:
+        """Return the power of the frames."""
+        self._add_groups(self._framing.end())
+        power, mean = np.concatenate(self._power), np.concatenate(self._mean)
+        return Frames(_without_offset(power, mean), self._framing.size, self._framing.hop)
 
 
 def _without_offset(power: NDArray[np.float64], mean: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -10,19 +10,11 @@ import soundfile
 from numpy.typing import NDArray
 
 from prepcli.audio import measures
-from prepcli.audio.measures import (
-    Mean,
-    bandwidth,
-    bandwidth_sdp,
-    frames_of,
-    has_equal_channels,
-    levels,
-    loudness,
-    silence,
-    snr,
-)
+from prepcli.audio.channels import mono
+from prepcli.audio.measures import silence, snr
 from tests.conftest import MINI_CORPUS
 from tests.support.lazy import lazy
+from tests.support.measured import bandwidth, bandwidth_sdp, fed, frames_of, has_equal_channels, levels, loudness
 from tests.support.tools import need_package
 
 librosa = lazy("librosa")
@@ -188,18 +180,46 @@ def test_equal_channels() -> None:
     assert has_equal_channels(np.hstack([one, one, one + 1])) is False
 
 
-@pytest.mark.parametrize("channels", [1, 2])
-@pytest.mark.parametrize("dtype", ["int16", "int32", "float32"])
-def test_a_mean_that_is_computed_in_parts(channels: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measures, "_SAMPLES_AT_ONCE", 1000)
-    noise = np.random.default_rng(0).standard_normal((50_000, channels)) * 0.1
-    noise[:10_000] = 0
-    samples = (noise if dtype == "float32" else noise * np.iinfo(dtype).max).astype(dtype)
-    mean = Mean(samples)
-    whole = mean[:]
-    scale = 1 if dtype == "float32" else -float(np.iinfo(dtype).min)
-    assert np.allclose(whole, samples.mean(axis=1, dtype=np.float64) / scale, atol=1e-7)
-    assert (len(mean), mean.shape, mean.dtype) == (len(whole), whole.shape, whole.dtype)
-    assert bandwidth(mean, 48000) == bandwidth(whole, 48000)
-    assert np.array_equal(frames_of(mean, 48000).power, frames_of(whole, 48000).power)
-    assert bandwidth(Mean(np.zeros_like(samples)), 48000) is None
+def all_measures(samples: NDArray[Any], rate: int, subtype: str, size: int) -> tuple[Any, ...]:
+    """The results of all meters, which get blocks of `size` samples."""
+    of_mono = mono(samples)
+    return (
+        fed(measures.LevelMeter(subtype), samples, size).levels(),
+        fed(measures.LoudnessMeter(rate), samples, size).loudness(),
+        fed(measures.ChannelMeter(), samples, size).equal,
+        fed(measures.BandwidthMeter(rate), of_mono, size).bandwidth(),
+        fed(measures.SdpBandwidthMeter(rate), of_mono, size).bandwidth(),
+        fed(measures.FrameMeter(rate), of_mono, size).frames().power.tobytes(),
+    )
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize(("dtype", "rate"), [("int16", 8000), ("int32", 96000), ("float32", 22050)])
+def test_blocks_do_not_change_the_measures(channels: int, dtype: str, rate: int) -> None:
+    """To the last bit, except that sums of floating-point samples are rounded elsewhere."""
+    signal = np.stack([noise(rate, 3.3, seed, level=2.5) for seed in range(channels)], axis=1)
+    signal[rate : 2 * rate, 0] = 0.9995  # a run over many blocks
+    signal[-2:] = 1
+    full = 1 if dtype == "float32" else np.iinfo(dtype).max
+    samples = (signal.astype(np.float64) * full).astype(dtype)
+    subtype = {"int16": "PCM_16", "int32": "PCM_24", "float32": "FLOAT"}[dtype]
+    levels, *others = all_measures(samples, rate, subtype, len(samples))
+    assert levels.clipped > 0.3 / channels
+    for size in (10_007, rate, rate // 10, 997):
+        in_blocks, *others_in_blocks = all_measures(samples, rate, subtype, size)
+        assert others_in_blocks == others
+        assert (in_blocks.peak_db, in_blocks.clipped) == (levels.peak_db, levels.clipped)
+        assert in_blocks.dc == (levels.dc if dtype == "int16" else pytest.approx(levels.dc, abs=1e-12))
+    silent = np.zeros((9000, channels), dtype)
+    assert all_measures(silent, rate, subtype, 997) == all_measures(silent, rate, subtype, 9000)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_runs_of_clipped_samples_over_the_edges_of_blocks(size: int) -> None:
+    rng = np.random.default_rng(size)
+    for _ in range(30):
+        loud = rng.random((40, 2)) < 0.6
+        samples = np.where(loud, np.int16(32767), np.int16(5))
+        runs = [run for channel in loud.T for run in "".join("01"[int(one)] for one in channel).split("0")]
+        expected = sum(len(run) for run in runs if len(run) >= 3) / samples.size
+        assert fed(measures.LevelMeter("PCM_16"), samples, size).levels().clipped == expected

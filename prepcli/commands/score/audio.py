@@ -1,65 +1,79 @@
 """Measures of the audio of a record, as fields."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from prepcli.audio.channels import mono
 from prepcli.audio.measures import (
-    Mean,
-    Mono,
-    bandwidth,
-    bandwidth_sdp,
-    frames_of,
-    has_equal_channels,
-    levels,
-    loudness,
+    BandwidthMeter,
+    ChannelMeter,
+    FrameMeter,
+    LevelMeter,
+    LoudnessMeter,
+    Meter,
+    SdpBandwidthMeter,
     silence,
     snr,
 )
-from prepcli.audio.segments import BLOCK_SAMPLES, Segment, decode
+from prepcli.audio.segments import Segment, decoded_blocks
 from prepcli.manifest.record import Value
 from prepcli.models.silero import SAMPLING_RATE, speech_probabilities, speech_segments
 
 
 def audio_measures(segment: Segment, groups: Sequence[str]) -> dict[str, Value]:
-    """Return the fields of a segment of audio; a measure that cannot be taken is None.
+    """Return the fields of a segment of audio, which is read once; a measure that cannot be taken is None.
 
     Raises:
         RecordRejected: the segment cannot be decoded.
     """
-    samples, rate = decode(segment), segment.info.sampling_rate
-    mono = Mean(samples)
+    rate, num_samples = segment.info.sampling_rate, segment.num_samples
+    level, loudness, channels = LevelMeter(segment.info.subtype), LoudnessMeter(rate), ChannelMeter()
+    bandwidth, power, sdp = BandwidthMeter(rate), FrameMeter(rate), SdpBandwidthMeter(rate)
+    of_samples: list[Meter] = [level, loudness, channels] if "basic" in groups else []
+    of_mono: list[Meter] = [bandwidth, power] if "basic" in groups else []
+    if "bandwidth_sdp" in groups:
+        of_mono.append(sdp)
+    blocks = _measured(decoded_blocks(segment), of_samples, of_mono)
+    speech = _speech(blocks, rate, num_samples) if "speech" in groups else {}
+    for _ in blocks:  # unless all are used for speech
+        pass
     measures: dict[str, Value] = {}
     if "basic" in groups:
-        measures |= _basic(samples, mono, rate, segment.info.subtype)
+        levels, frames = level.levels(), power.frames()
+        quiet = silence(frames, num_samples, rate)
+        measures = {
+            "bandwidth": bandwidth.bandwidth(),
+            "loudness": _rounded(loudness.loudness()),
+            "peak_db": _rounded(levels.peak_db),
+            "dc": _rounded(levels.dc, 9),
+            "clipped": _rounded(levels.clipped, 9),
+            "snr": _rounded(snr(frames, num_samples / rate)),
+            "silence_share": _rounded(quiet and quiet.share),
+            "silence_start": _rounded(quiet and quiet.start),
+            "silence_end": _rounded(quiet and quiet.end),
+            "equal_channels": channels.equal,
+        }
     if "bandwidth_sdp" in groups:
-        measures["bandwidth_sdp"] = bandwidth_sdp(mono, rate)
-    if "speech" in groups:
-        blocks = (mono[start : start + BLOCK_SAMPLES] for start in range(0, len(mono), BLOCK_SAMPLES))
-        measures |= _speech(blocks, rate, len(mono))
-    return measures
+        measures["bandwidth_sdp"] = sdp.bandwidth()
+    return measures | speech
 
 
-def _basic(samples: NDArray[Any], mono: Mono, rate: int, subtype: str) -> dict[str, Value]:
-    level, frames = levels(samples, subtype), frames_of(mono, rate)
-    quiet = silence(frames, len(mono), rate)
-    equal = has_equal_channels(samples)
-    return {
-        "bandwidth": bandwidth(mono, rate),
-        "loudness": _rounded(loudness(samples, rate)),
-        "peak_db": _rounded(level.peak_db),
-        "dc": _rounded(level.dc, 9),
-        "clipped": _rounded(level.clipped, 9),
-        "snr": _rounded(snr(frames, len(mono) / rate)),
-        "silence_share": _rounded(quiet and quiet.share),
-        "silence_start": _rounded(quiet and quiet.start),
-        "silence_end": _rounded(quiet and quiet.end),
-        "equal_channels": equal,
-    }
+def _measured(
+    blocks: Iterator[NDArray[Any]], of_samples: Sequence[Meter], of_mono: Sequence[Meter]
+) -> Iterator[NDArray[np.float32]]:
+    """Yield blocks as mono, after the meters have got them."""
+    for samples in blocks:
+        for meter in of_samples:
+            meter.add(samples)
+        block = mono(samples)
+        for meter in of_mono:
+            meter.add(block)
+        yield block
 
 
 def _speech(blocks: Iterable[NDArray[np.float32]], rate: int, num_samples: int) -> dict[str, Value]:

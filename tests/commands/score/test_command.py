@@ -13,12 +13,15 @@ import numpy as np
 import pytest
 import soundfile
 
-from prepcli.audio.measures import bandwidth, bandwidth_sdp, frames_of, loudness, silence, snr
+from prepcli.audio import segments
+from prepcli.audio.measures import silence, snr
 from prepcli.commands.score import audio, command
 from prepcli.commands.score.command import FIELDS, GROUPS, groups_of
 from prepcli.errors import UsageError
 from tests.conftest import MINI_CORPUS, Lines, read_lines, write_lines
 from tests.support.containers import SOURCES
+from tests.support.measured import bandwidth, bandwidth_sdp, frames_of, loudness
+from tests.support.memory import peak_megabytes
 from tests.support.running import prepcli
 from tests.support.tools import need_package, without
 
@@ -243,3 +246,51 @@ def test_groups_have_one_order(tmp_path: Path, few: Path) -> None:
     assert other.code == 2
     with pytest.raises(UsageError, match="takes basic, bandwidth_sdp, speech, text, not loud"):
         groups_of("basic,loud")
+
+
+def test_damage_behind_the_first_block_is_a_reject(few: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    durations = {}
+    for name in ("s01_u1", "s01_u2"):
+        samples, rate = soundfile.read(few.parent / f"s01/{name}.flac", dtype="int16")
+        soundfile.write(few.parent / f"s01/{name}.ogg", np.tile(samples, 9), rate)
+        durations[name] = 9 * len(samples) / rate
+    cut = few.parent / "s01/s01_u2.ogg"
+    data = bytearray(cut.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    cut.write_bytes(data)
+    lines: Lines = [{"audio_filepath": f"s01/{name}.ogg", "duration": seconds} for name, seconds in durations.items()]
+    manifest = write_lines(few, lines)
+    messages = set()
+    for size in (1 << 19, 1000):
+        monkeypatch.setattr(segments, "BLOCK_SAMPLES", size)
+        out = few.parent / f"{size}.json"
+        done = prepcli("score", manifest, out, "--max-rejects", 1, "--json")
+        assert (done.code, done.json["rejects_by_reason"]) == (0, {"unreadable_audio": 1})
+        assert [line["audio_filepath"] for line in read_lines(out)] == ["s01/s01_u1.ogg"]
+        [reject] = read_lines(few.parent / f"{size}.json.prepcli/rejects.jsonl")
+        messages.add(reject["reject_detail"])
+    assert len(messages) == 1
+    assert (few.parent / f"{1 << 19}.json").read_bytes() == (few.parent / "1000.json").read_bytes()
+
+
+def test_memory_does_not_grow_with_the_length(tmp_path: Path) -> None:
+    """Decoded as a whole, the longer file would take 200 MB more."""
+    need_package("silero_vad")
+    noise = np.random.default_rng(0).standard_normal((48000 * 60, 2), np.float32) / 10
+    peaks = []
+    for minutes in (1, 10):
+        path = tmp_path / f"{minutes}.wav"
+        with soundfile.SoundFile(path, "w", 48000, 2, "FLOAT") as file:
+            for _ in range(minutes):
+                file.write(noise)
+        peaks.append(peak_megabytes(_MEASURING, path))
+    assert peaks[1] - peaks[0] < 60
+
+
+_MEASURING = """
+import sys
+from prepcli.audio.probe import probe
+from prepcli.audio.segments import whole
+from prepcli.commands.score.audio import audio_measures
+audio_measures(whole(sys.argv[1], probe(sys.argv[1])), ["basic", "bandwidth_sdp", "speech"])
+"""
