@@ -14,10 +14,10 @@ from tests.support.seeds import draw_for
 SEEDS = {
     "a.srt": "1\n00:00:01,000 --> 00:00:02,500\none <i>x</i>\ntwo\n\n2\n00:00:03,000 --> 00:00:04,000\n{\\an8}on\n",
     "a.vtt": "WEBVTT\n\nNOTE x\n\nSTYLE\n::cue {}\n\nid\n00:01.000 --> 00:02.000 align:start\n<v Ann>hi &amp; b\n",
-    "a.TextGrid": 'File type = "ooTextFile"\nObject class = "TextGrid"\n\nxmin = 0\nxmax = 2\ntiers? <exists>\nsize = 2\n'
-    'item [1]:\nclass = "IntervalTier"\nname = "words"\nxmin = 0\nxmax = 2\nintervals: size = 1\nintervals [1]:\n'
-    'xmin = 0\nxmax = 1\ntext = "a ""b"""\nitem [2]:\nclass = "TextTier"\nname = "p"\nxmin = 0\nxmax = 2\n'
-    'points: size = 1\npoints [1]:\nnumber = 1\nmark = "x"\n',
+    "a.TextGrid": 'File type = "ooTextFile"\nObject class = "TextGrid"\n\nxmin = 0\nxmax = 2\ntiers? <exists>\n'
+    'size = 2\nitem [1]:\nclass = "IntervalTier"\nname = "words"\nxmin = 0\nxmax = 2\nintervals: size = 1\n'
+    'intervals [1]:\nxmin = 0\nxmax = 1\ntext = "a ""b"""\nitem [2]:\nclass = "TextTier"\nname = "p"\nxmin = 0\n'
+    'xmax = 2\npoints: size = 1\npoints [1]:\nnumber = 1\nmark = "x"\n',
     "a.json": '{"segments": [{"start": 0, "end": 2.5, "text": " A b", "words": [{"word": "A", "start": 0, "end": 1}, '
     '{"word": "b", "start": null}], "speaker": "x"}]}',
     "all.json": json.dumps(
