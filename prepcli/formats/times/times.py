@@ -25,6 +25,7 @@ from prepcli.gate import repeated_hashes, text_hash
 from prepcli.storage.addresses import is_address
 
 _HEAD_BYTES = 1 << 16
+_GZIP = b"\x1f\x8b"
 _NAME_COLUMNS = {"ctm": 0, "rttm": 1, "kaldi": 1}
 """The column with the name of the recording, in forms that are made for many recordings."""
 _ROWS = {"ctm": ctm_row, "rttm": rttm_row, "kaldi": segments_row}
@@ -90,6 +91,8 @@ class Times:
     def _form_of_file(self) -> str:
         with Path(self.path).open("rb") as file:
             head = file.read(_HEAD_BYTES)
+        if head.startswith(_GZIP):
+            raise UsageError(f"{self.path} is compressed; unpack it first, because its lines are read in any order")
         form = _form_of_head(head, self.path)
         asked = self.form
         if asked == "auto" and form is None:

@@ -1,5 +1,6 @@
 """The times of recordings are found by name, in folders and in files of one or many."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -211,11 +212,13 @@ def test_halves_of_characters_and_broken_json_are_rejects() -> None:
         ("empty", "auto", "empty has no files with times"),
         ("plain.txt", "auto", "plain.txt has no times in a form that is known .*; name its form with --times-format"),
         ("talk.srt", "json", "talk.srt is srt, not json; leave out --times-format"),
+        ("x.ctm.gz", "auto", "x.ctm.gz is compressed; unpack it first"),
         ("s3://bucket/talk.srt", "auto", "lies in a store; copy it"),
     ],
 )
 def test_wrong_calls(path: str, format: str, message: str) -> None:
     Path("empty").mkdir()
+    Path("x.ctm.gz").write_bytes(gzip.compress(CTM.encode()))
     write("plain.txt", "a plain text\n")
     write("talk.srt", SRT.format("a"))
     with pytest.raises(UsageError, match=message):
