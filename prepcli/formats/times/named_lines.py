@@ -115,7 +115,7 @@ def _objects(data: bytes, path: str) -> list[bytes]:
         if data.lstrip()[:1] == b"[":
             return [bytes(item) for item in msgspec.json.decode(data, type=list[msgspec.Raw])]
         return [bytes(item) for item in msgspec.json.Decoder(msgspec.Raw).decode_lines(data)]
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise UsageError(f"{path} is damaged JSON ({error}); make it again") from None
 
 
@@ -126,7 +126,7 @@ class _Keyed(msgspec.Struct):
 def _key_of(item: bytes, place: str) -> str:
     try:
         return msgspec.json.decode(item, type=_Keyed).key
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         raise UsageError(f"{place} has an object without a key, beside others that have one; add it") from None
 
 

@@ -1,11 +1,12 @@
 """The times of recordings are found by name, in folders and in files of one or many."""
 
+import gzip
 import json
 from pathlib import Path
 
 import pytest
 
-from prepcli.errors import RecordRejected, UsageError
+from prepcli.errors import InputChangedError, RecordRejected, UsageError
 from prepcli.formats.times.timed import Timed
 from prepcli.formats.times.times import Times
 
@@ -67,6 +68,27 @@ def test_a_folder_with_a_file_for_each_recording() -> None:
     for path in ("a/talk.wav", "b/talk.wav", "x/one.flac", "four.wav"):
         again.of(path)
     assert again.inputs[0].sha256 != read[0].sha256
+
+
+def test_folders_are_walked_as_those_of_audio_are() -> None:
+    """Links are followed, but no loops; hidden files and the state of runs are left out."""
+    write("elsewhere/deep/talk.srt", SRT.format("linked"))
+    write("times/.hidden.srt", SRT.format("x"))
+    write("times/m.json.prepcli/report.json", "{}")
+    Path("times/link").symlink_to("../elsewhere")
+    Path("elsewhere/loop").symlink_to("../times")
+    times = Times("times", "auto", ["talk.wav"])
+    assert list(times.unused()) == ["link/deep/talk.srt"]
+    assert texts(times, "talk.wav") == ["linked", "later"]
+
+
+def test_a_file_that_changes_during_the_run_stops_it() -> None:
+    path = write("times/talk.srt", SRT.format("a"))
+    times = Times("times", "auto", ["talk.wav"])
+    times.of("talk.wav")
+    write(path, SRT.format("b"))
+    with pytest.raises(InputChangedError, match=r"times/talk.srt was changed during the run"):
+        times.of("talk.wav")
 
 
 def test_a_file_in_no_known_form_is_named() -> None:
@@ -190,11 +212,13 @@ def test_halves_of_characters_and_broken_json_are_rejects() -> None:
         ("empty", "auto", "empty has no files with times"),
         ("plain.txt", "auto", "plain.txt has no times in a form that is known .*; name its form with --times-format"),
         ("talk.srt", "json", "talk.srt is srt, not json; leave out --times-format"),
+        ("x.ctm.gz", "auto", "x.ctm.gz is compressed; unpack it first"),
         ("s3://bucket/talk.srt", "auto", "lies in a store; copy it"),
     ],
 )
 def test_wrong_calls(path: str, format: str, message: str) -> None:
     Path("empty").mkdir()
+    Path("x.ctm.gz").write_bytes(gzip.compress(CTM.encode()))
     write("plain.txt", "a plain text\n")
     write("talk.srt", SRT.format("a"))
     with pytest.raises(UsageError, match=message):
