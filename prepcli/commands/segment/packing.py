@@ -178,7 +178,7 @@ class _Packer:
         return last
 
     def _place(self, first: int, end: int, pad: int) -> tuple[int, int]:
-        """The first sample of a piece of the spans `first` to `end` and the sample after its last, with the margin `pad`."""
+        """The first sample of a piece of the spans `first` to `end`, with the margin `pad`, and the sample after it."""
         start = max(self._spans[first].start - pad, self._bounds[first])
         return start, min(self._spans[end].end + pad, self._bounds[end + 1])
 
