@@ -152,6 +152,7 @@ def segment(
     from prepcli.commands.segment.records import SegmentLines, Texts, rttm_folder
     from prepcli.engine.publishing.publish import totals
     from prepcli.engine.run.function import OutputFile, run
+    from prepcli.engine.state.plan import AUDIO_BASE_DIRS
     from prepcli.formats.names import absolute_folder
     from prepcli.interface.calls import current_call
     from prepcli.interface.command import call_within
@@ -184,6 +185,8 @@ def segment(
     folder = absolute_folder(str(output.path.parent))
     paths_stay = set(base_directories(source.manifests, source.audio_base_dir)) == {folder}
     names = folder_names(source.manifests, output.path)
+    if names is not None and source.audio_base_dir is not None:
+        raise UsageError(f"{option('--audio-base-dir')} has no effect on a folder of audio: leave it out")
     texts = Texts(by, folder_of(times), times_format)
     rttms = rttm_folder(output.path, folder_of(rttm_out))
 
@@ -221,6 +224,8 @@ def segment(
         return {"manifest": output.path} | details | names_note(source.manifests)
 
     shaping = source.settings | ({} if paths_stay or names else {"paths": "absolute"})
+    if names is not None:
+        del shaping[AUDIO_BASE_DIRS]  # paths of audio start from the folder of OUT.json, wherever it is moved
     if output.engine.dry_run:
         with tempfile.TemporaryDirectory(prefix="prepcli-") as place:
             output, engine = OutputFile(Path(place, output.name)), output.engine
@@ -250,6 +255,11 @@ def _check(asked: Any) -> None:
             raise UsageError(f"{option('--' + name.replace('_', '-'))} has no effect with {option('--by', asked.by)}")
     if asked.whisper_times and asked.rttm_out is not None:
         raise UsageError(f"{option('--whisper-times')} and {option('--rttm-out')} are for different models: choose one")
+    if asked.rttm_out is not None and asked.cut is not None:
+        raise UsageError(
+            f"{option('--cut')} would write files for which the times in {option('--rttm-out')} are not right, because "
+            "these are times of the recording: leave one of them out"
+        )
     if asked.whisper_times and asked.window is not None and asked.window > 30:
         raise UsageError(f"{option('--whisper-times')}: Whisper hears 30 s, so {option('--window')} is at most 30")
     longest = 20.0 if asked.max is None else asked.max

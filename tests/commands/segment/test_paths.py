@@ -1,0 +1,41 @@
+"""The paths in the manifest of segments are found by the commands that read it, and its RTTM files fit their audio."""
+
+import shutil
+from pathlib import Path
+
+from tests.conftest import MINI_CORPUS, read_lines
+from tests.support.running import prepcli
+
+BY_WINDOWS = ("--by", "windows", "--window", 4)
+
+
+def test_a_folder_elsewhere_and_moved_with_its_manifest(tmp_path: Path) -> None:
+    """The manifest is not beside the folder of audio; nor are both where they were when it was written."""
+    place = tmp_path / "place"
+    shutil.copytree(MINI_CORPUS / "long", place / "audio/long")
+    for number, folder in enumerate((place, tmp_path / "moved")):
+        out = folder / "windows.json"
+        if number:
+            place.rename(folder)
+        else:
+            assert prepcli("segment", folder / "audio/long", out, *BY_WINDOWS).code == 0
+        assert {line["audio_filepath"] for line in read_lines(out)} == {"audio/long/s01.flac"}
+        for command in ("verify", "inspect"):
+            done = prepcli(command, out, "--json")
+            assert done.code == 0, done.out
+            assert "does not exist" not in done.out
+
+
+def test_files_of_segments_have_no_times_of_the_recording(tmp_path: Path) -> None:
+    options = ("--rttm-out", tmp_path / "rttm", "--cut", tmp_path / "cut")
+    done = prepcli("segment", MINI_CORPUS / "long", tmp_path / "windows.json", *BY_WINDOWS, *options)
+    assert done.code == 2
+    assert "times in --rttm-out are not right" in done.error_line
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_of_audio_needs_no_other_folder(tmp_path: Path) -> None:
+    base = ("--audio-base-dir", MINI_CORPUS)
+    done = prepcli("segment", MINI_CORPUS / "long", tmp_path / "windows.json", *BY_WINDOWS, *base)
+    assert (done.code, list(tmp_path.iterdir())) == (2, [])
+    assert "--audio-base-dir has no effect on a folder of audio" in done.err.splitlines()[-1]
