@@ -233,13 +233,14 @@ def segment(
             report = run(output, plan, write, join, settings=shaping)
         del report.details["manifest"]
         details = report.details | {"rejects_by_reason": report.rejects_by_reason}
-        return msgspec.structs.replace(report, status="dry_run", out=str(out), outputs={}, details=details)
+        removed: dict[str, Any] = {"outputs": {}, "rejects_filepath": "", "retry_with": None, "repair_with": None}
+        return msgspec.structs.replace(report, status="dry_run", out=str(out), details=details, **removed)
     report = run(output, plan, write, join, settings=shaping)
     if cut is not None and report.status != "incomplete":
         shared = {name: getattr(asked, name) for name in get_type_hints(JobArguments)}
         files = call_within(convert_audio, **shared, manifest=str(output.path), out=Path(cut), channel=channel)
-        report.outputs["files"] = files.outputs.get("manifest", "")
-        report.details["files"] = report.outputs["files"]
+        if "manifest" in files.outputs:  # else other ranks are at work
+            report.outputs["files"] = report.details["files"] = files.outputs["manifest"]
     return report
 
 

@@ -39,3 +39,21 @@ def test_a_folder_of_audio_needs_no_other_folder(tmp_path: Path) -> None:
     done = prepcli("segment", MINI_CORPUS / "long", tmp_path / "windows.json", *BY_WINDOWS, *base)
     assert (done.code, list(tmp_path.iterdir())) == (2, [])
     assert "--audio-base-dir has no effect on a folder of audio" in done.err.splitlines()[-1]
+
+
+def test_a_dry_run_names_no_file_that_is_not_there(tmp_path: Path) -> None:
+    """It leaves out the end of the recording, and lists that nowhere."""
+    done = prepcli("segment", MINI_CORPUS / "long", tmp_path / "windows.json", *BY_WINDOWS, "--dry-run")
+    assert (done.code, list(tmp_path.iterdir())) == (0, [])
+    assert "left out    1 by your settings (1 below_min_duration)\n" in done.out
+
+
+def test_ranks_name_files_of_segments_that_are_there(tmp_path: Path) -> None:
+    short = ("--by", "windows", "--window", 0.5, "--min", 0.1)  # several units of files
+    options = (*short, "--cut", tmp_path / "cut", "--world-size", 2)
+    for rank in range(2):
+        done = prepcli("segment", MINI_CORPUS / "manifest.json", tmp_path / "w.json", *options, "--rank", rank)
+        assert done.code == 0, done.err
+        assert all(Path(line.split()[1]).exists() for line in done.out.splitlines() if line.startswith("  files"))
+    files = read_lines(tmp_path / "cut/manifest.json")
+    assert [line["duration"] for line in files] == [line["duration"] for line in read_lines(tmp_path / "w.json")]
