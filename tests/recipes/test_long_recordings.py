@@ -81,7 +81,7 @@ def test_each_sentence_is_where_its_cue_says(tmp_path: Path) -> None:
         for cue in path.read_text(encoding="utf-8").split("\n\n"):
             _, times, text = cue.strip().split("\n")
             start, end = (seconds(time) for time in times.split(" --> "))
-            first = round(start * rate - 0.05 * rate)  # milliseconds are no whole samples
+            first = round(start * rate - 0.05 * rate)  # milliseconds need not be whole samples
             places = range(first - 12, first + 13)
             whole = known[text]
             assert any((samples[place : place + len(whole)] == whole).all() for place in places if place >= 0), text

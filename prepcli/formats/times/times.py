@@ -294,7 +294,8 @@ def _form_of_head(head: bytes, path: str) -> Form | None:
             return form_of(decoded(head[:num_bytes], path), path)
         except RecordRejected:
             continue
-    return None
+    # Each form shows in ASCII. Reading the file is a reject with the remedy; without a form it would not be found.
+    return form_of(head.decode("latin-1"), path)
 
 
 def _has_keys(path: str) -> bool:

@@ -162,6 +162,14 @@ def test_encodings() -> None:
     assert "not_utf8" in rejected(times, "talk.wav")
 
 
+def test_another_encoding_is_named_and_not_a_missing_file() -> None:
+    Path("times").mkdir()
+    Path("times/talk.srt").write_bytes(SRT.format("größer\n" * 3).encode("latin-1"))
+    for path in ("times", "times/talk.srt"):
+        reject = rejected(Times(path, "auto", ["talk.wav"]), "talk.wav")
+        assert "not_utf8: times/talk.srt is not UTF-8; convert it: iconv" in reject
+
+
 @pytest.mark.parametrize(
     ("path", "format", "message"),
     [
