@@ -2,7 +2,7 @@
 
 import hashlib
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -78,10 +78,17 @@ class NamedLines:
 
     def blocks(self, name: str) -> list[Block]:
         """The lines with a name, in order of the file; lines with other names may be among them."""
+        return [self._block(int(run)) for run in self._order[self._found(name)]]
+
+    def mark(self, names: Iterable[str]) -> None:
+        """Mark the first of `names` that has lines as one that `unused` does not name; reads no line."""
+        any(found.start < found.stop for found in map(self._found, names))
+
+    def _found(self, name: str) -> slice:
         wanted = text_hash(name)
         first, last = (int(np.searchsorted(self._sorted, wanted, side)) for side in ("left", "right"))
         self._used[first:last] = True
-        return [self._block(int(run)) for run in self._order[first:last]]
+        return slice(first, last)
 
     def _block(self, run: int) -> Block:
         start, end = self._starts[run], self._starts[run + 1]

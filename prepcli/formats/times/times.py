@@ -115,7 +115,7 @@ class Times:
             id: the id of the record, if it has one.
 
         Raises:
-            RecordRejected: MISSING_TRANSCRIPT if there are no times for it, BAD_FIELD if they are damaged, or if two
+            RecordRejected: MISSING_FIELD if there are no times for it, BAD_FIELD if they are damaged, or if two
                 files may be meant, NOT_UTF8.
         """
         names = self._names(relative_path, id)
@@ -132,7 +132,7 @@ class Times:
             if self._lines is None:
                 self._file_of(names)
             else:
-                any(map(self._lines.blocks, dict.fromkeys((*names.exact, *names.stems))))
+                self._lines.mark((*names.exact, *names.stems))
 
     def unused(self) -> Iterator[str]:
         """The names in the times that no recording has asked for, by calls of `of` in this process."""
@@ -319,7 +319,8 @@ def _form_of_head(head: bytes, path: str) -> Form | None:
             return form_of(decoded(head[:num_bytes], path), path)
         except RecordRejected:
             continue
-    return None
+    # Each form shows in ASCII. Reading the file is a reject with the remedy; without a form it would not be found.
+    return form_of(head.decode("latin-1"), path)
 
 
 def _has_keys(path: str) -> bool:
@@ -336,4 +337,4 @@ def _hashes(path: str) -> tuple[int, int, int]:
 
 
 def _missing(names: _Names, where: str) -> RecordRejected:
-    return RecordRejected(RejectReason.MISSING_TRANSCRIPT, f"there are no times for {names}: {where}")
+    return RecordRejected(RejectReason.MISSING_FIELD, f"there are no times for {names}: {where}")

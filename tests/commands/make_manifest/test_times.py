@@ -70,7 +70,7 @@ def test_speakers_without_texts_and_segments_to_the_end(audio: Path, tmp_path: P
     assert f"2 names in {tmp_path / 't.rttm'} match no audio, the first is another" in done.out
     assert "no record has a text" not in done.out
     reasons = [(reject["audio_filepath"], reject["reject_reason"]) for reject in rejects(tmp_path / "m.json")]
-    assert reasons == [("audio/a/x.wav", "missing_transcript"), ("audio/b/x.wav", "missing_transcript")]
+    assert reasons == [("audio/a/x.wav", "missing_field"), ("audio/b/x.wav", "missing_field")]
     write_lines_of(tmp_path / "data/segments", "u1 y 0.75 -1", "u2 y 0 0.5")
     write_lines_of(tmp_path / "data/text", "u1 end", "u2 begin")
     make(audio, tmp_path / "k.json", "--times", tmp_path / "data")

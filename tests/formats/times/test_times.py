@@ -54,12 +54,9 @@ def test_a_folder_with_a_file_for_each_recording() -> None:
     assert texts(times, "x/one.flac") == ["c/deep/one", "later"]
     assert texts(times, "four.wav") == ["four"]
     assert (
-        rejected(times, "c/talk.wav")
-        == "missing_transcript: there are no times for c/talk, c/talk.wav: looked for in times"
+        rejected(times, "c/talk.wav") == "missing_field: there are no times for c/talk, c/talk.wav: looked for in times"
     )
-    assert (
-        rejected(times, "five.wav") == "missing_transcript: there are no times for five, five.wav: looked for in times"
-    )
+    assert rejected(times, "five.wav") == "missing_field: there are no times for five, five.wav: looked for in times"
     assert list(times.unused()) == []
     read = times.inputs
     assert read != before
@@ -115,7 +112,7 @@ def test_two_files_of_a_recording_are_a_reject_that_names_both() -> None:
 def test_a_stem_of_several_recordings_matches_none_of_them() -> None:
     write("talk.ctm", CTM)
     times = Times("talk.ctm", "auto", ["a/talk.wav", "b/talk.wav", "a/talk.wav"])
-    assert rejected(times, "a/talk.wav").startswith("missing_transcript")
+    assert rejected(times, "a/talk.wav").startswith("missing_field")
     assert texts(times, "a/talk.wav", "talk") == [" one", " two"], "an id is the recording's own"
     assert texts(Times("talk.ctm", "auto", ["a/talk.wav", "a/talk.wav"]), "a/talk.wav") == [" one", " two"]
 
@@ -124,7 +121,7 @@ def test_two_encodings_of_a_recording_have_no_times() -> None:
     """As with transcripts beside the audio: it cannot be known whose they are. The whole name decides."""
     write("times/talk.srt", SRT.format("a"))
     times = Times("times", "auto", ["talk.wav", "talk.flac"])
-    assert rejected(times, "talk.wav").startswith("missing_transcript")
+    assert rejected(times, "talk.wav").startswith("missing_field")
     write("times/talk.flac.srt", SRT.format("b"))
     times = Times("times", "auto", ["talk.wav", "talk.flac"])
     assert texts(times, "talk.flac") == ["b", "later"]
@@ -134,7 +131,7 @@ def test_the_path_goes_before_a_name() -> None:
     write("all.ctm", CTM)
     times = Times("all.ctm", "auto", ["talk.wav", "a/talk.wav"])
     assert texts(times, "talk.wav") == [" one", " two"]
-    assert rejected(times, "a/talk.wav").startswith("missing_transcript")
+    assert rejected(times, "a/talk.wav").startswith("missing_field")
 
 
 def test_a_file_of_many_recordings() -> None:
@@ -203,6 +200,14 @@ def test_halves_of_characters_and_broken_json_are_rejects() -> None:
     assert "talk.json: it is not JSON" in rejected(Times("talk.json", "auto", ["talk.wav"]), "talk.wav")
     write("talk.json", "[" * 100_000)
     assert "talk.json: it is not JSON" in rejected(Times("talk.json", "auto", ["talk.wav"]), "talk.wav")
+
+
+def test_another_encoding_is_named_and_not_a_missing_file() -> None:
+    Path("times").mkdir()
+    Path("times/talk.srt").write_bytes(SRT.format("größer\n" * 3).encode("latin-1"))
+    for path in ("times", "times/talk.srt"):
+        reject = rejected(Times(path, "auto", ["talk.wav"]), "talk.wav")
+        assert "not_utf8: times/talk.srt is not UTF-8; convert it: iconv" in reject
 
 
 @pytest.mark.parametrize(
