@@ -13,11 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from prepcli.engine.state.plan import InputFile, input_file
-<<<<<<< HEAD
-from prepcli.errors import InputChangedError, RecordRejected, RejectReason, UsageError, option, same_command
-=======
-from prepcli.errors import RecordRejected, RejectReason, UsageError, naming, option
->>>>>>> tour
+from prepcli.errors import InputChangedError, RecordRejected, RejectReason, UsageError, naming, option, same_command
 from prepcli.formats.audio_names import is_audio_name
 from prepcli.formats.times.cues import read_cues
 from prepcli.formats.times.documents import timed_of
@@ -94,14 +90,9 @@ class Times:
             self._tables = {name: NamedLines(file, 0) for name, file in beside.items() if os.path.isfile(file)}
 
     def _form_of_file(self) -> str:
-<<<<<<< HEAD
-        with Path(self.path).open("rb") as file:
-            head = file.read(_HEAD_BYTES)
+        head = _head(self.path)
         if head.startswith(_GZIP):
             raise UsageError(f"{self.path} is compressed; unpack it first, because its lines are read in any order")
-=======
-        head = _head(self.path)
->>>>>>> tour
         form = _form_of_head(head, self.path)
         asked = self.form
         if asked == "auto" and form is None:

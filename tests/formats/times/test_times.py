@@ -193,7 +193,6 @@ def test_encodings() -> None:
     assert "not_utf8" in rejected(times, "talk.wav")
 
 
-<<<<<<< HEAD
 def test_halves_of_characters_and_broken_json_are_rejects() -> None:
     write("talk.json", json.dumps({"segments": [{"start": 0, "end": 1, "text": "a\ud800"}]}))
     assert "talk.json: it is not JSON" in rejected(Times("talk.json", "auto", ["talk.wav"]), "talk.wav")
@@ -201,7 +200,8 @@ def test_halves_of_characters_and_broken_json_are_rejects() -> None:
     assert "talk.json: it is not JSON" in rejected(Times("talk.json", "auto", ["talk.wav"]), "talk.wav")
     write("talk.json", "[" * 100_000)
     assert "talk.json: it is not JSON" in rejected(Times("talk.json", "auto", ["talk.wav"]), "talk.wav")
-=======
+
+
 def test_a_file_that_cannot_be_read_is_an_error_and_not_a_missing_file() -> None:
     """A reject would lose the recording because a disk failed for a moment."""
     Path("times").mkdir()
@@ -212,7 +212,6 @@ def test_a_file_that_cannot_be_read_is_an_error_and_not_a_missing_file() -> None
         times.of("talk.wav")
     assert "there are no times for other" in rejected(times, "other.wav")
     assert list(times.unused()) == []
->>>>>>> tour
 
 
 def test_another_encoding_is_named_and_not_a_missing_file() -> None:
