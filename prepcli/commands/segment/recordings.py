@@ -50,12 +50,14 @@ class Cut(NamedTuple):
         items: the words or lines of each piece.
         texts: for each piece, the text that replaces that of its items, or None.
         outside: words or lines without any sample of the recording.
+        detail: why all is left out, if it is.
     """
 
     pieces: Sequence[Piece]
     items: Sequence[Sequence[Item]]
     texts: Sequence[str | None]
     outside: Sequence[Item] = ()
+    detail: str = ""
 
 
 def cut(segment: Segment, lines: Sequence[Timed] | None, offset: float | None, settings: SegmentSettings) -> Cut:
