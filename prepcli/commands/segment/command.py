@@ -140,7 +140,7 @@ def segment(
     from prepcli.audio.segments import SEGMENT, with_channel
     from prepcli.commands.exports.files.command import convert_audio
     from prepcli.commands.segment.account import details_of
-    from prepcli.commands.segment.folder import audio_folder, folder_names
+    from prepcli.commands.segment.folder import audio_folder, check_cut, folder_names
     from prepcli.commands.segment.parts import units_of_recordings
     from prepcli.commands.segment.recordings import SegmentSettings
     from prepcli.commands.segment.records import SegmentJob, Texts, rttm_folder, write_recordings
@@ -180,6 +180,8 @@ def segment(
     names = folder_names(source.manifests, output.path)
     if names is not None and source.audio_base_dir is not None:
         raise UsageError(f"{option('--audio-base-dir')} has no effect on a folder of audio: leave it out")
+    if cut is not None:
+        check_cut(source.manifests, Path(cut))
     texts = Texts(by, folder_of(times), times_format)
     rttms = rttm_folder(output.path, folder_of(rttm_out))
     job = SegmentJob(with_channel(SEGMENT, channel), settings, texts, rttms, names, paths_stay)

@@ -41,6 +41,18 @@ def test_a_folder_of_audio_needs_no_other_folder(tmp_path: Path) -> None:
     assert "--audio-base-dir has no effect on a folder of audio" in done.err.splitlines()[-1]
 
 
+def test_files_of_segments_do_not_become_recordings(tmp_path: Path) -> None:
+    shutil.copytree(MINI_CORPUS / "long", tmp_path / "talks")
+    (tmp_path / "link").symlink_to("talks")
+    for cut in ("talks/cut", "link/cut", "talks"):
+        done = prepcli("segment", "talks", "windows.json", *BY_WINDOWS, "--cut", cut, cwd=tmp_path)
+        assert done.code == 2
+        assert f"--cut {cut} lies in talks, whose audio files are the recordings" in done.error_line
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "talks"]
+    of_file = ("segment", "talks/s01.flac", "talks/windows.json", *BY_WINDOWS, "--cut", "talks/cut")
+    assert [prepcli(*of_file, cwd=tmp_path).code for _ in range(2)] == [0, 0]
+
+
 def test_a_dry_run_names_no_file_that_is_not_there(tmp_path: Path) -> None:
     """It leaves out the end of the recording, and lists that nowhere."""
     done = prepcli("segment", MINI_CORPUS / "long", tmp_path / "windows.json", *BY_WINDOWS, "--dry-run")
