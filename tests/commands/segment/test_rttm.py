@@ -153,3 +153,22 @@ def test_lhotse_reads_the_same_turns(tmp_path: Path) -> None:
             (round(max(turn.start, start), 3), round(min(turn.end, end), 3), turn.speaker)
             for turn in sorted(inside, key=lambda turn: (max(turn.start, start), min(turn.end, end)))
         ]
+
+
+def test_targets_of_lhotse_cuts(tmp_path: Path) -> None:
+    """Those of NeMo's function for multi-speaker recognition, from the window's file and from that of the recording."""
+    need_package("nemo")
+    from lhotse import Recording
+    from nemo.collections.asr.parts.utils.asr_multispeaker_utils import speaker_to_target
+
+    turns = random_turns(draw_for("cuts"), 60)
+    path = talk(tmp_path, 60, RATE)
+    for line in windows_of(tmp_path, path, turns):
+        cut = Recording.from_file(path, recording_id="talk").to_cut()
+        targets = []
+        for rttm in (tmp_path / line["rttm_filepath"], tmp_path / "talk.rttm"):
+            window = cut.truncate(offset=line["offset"], duration=line["duration"])
+            window.custom = {"rttm_filepath": str(rttm)}
+            targets.append(speaker_to_target(window, num_speakers=MAX_SPEAKERS, boundary_segments=True).numpy())
+        assert targets[0].any()
+        np.testing.assert_array_equal(*targets)
