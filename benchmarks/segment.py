@@ -59,13 +59,13 @@ def blocks(seconds: float) -> Iterator[np.ndarray]:
     """Speech of the mini corpus in random order, and pauses."""
     import soxr
 
-    seeded, length, spoken = random.Random(1), 0, []
+    seeded, length, total, spoken = random.Random(1), 0, round(seconds * RATE), []
     for path in sorted(CORPUS.glob("s0*/*.flac")):
         samples, rate = soundfile.read(path, dtype="float32")
         spoken.append(soxr.resample(samples, rate, RATE))
-    while length < seconds * RATE:
+    while length < total:
         block = np.concatenate([seeded.choice(spoken), np.zeros(round(seeded.uniform(0.1, 2) * RATE), np.float32)])
-        block = block[: round(seconds * RATE) - length]
+        block = block[: total - length]
         length += len(block)
         yield block
 
