@@ -1,8 +1,10 @@
 """Writes what is made of the recordings of a unit: lines of segments, rejects of parts, and RTTM files of windows."""
 
 import os
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -193,6 +195,7 @@ class SegmentLines:
         if self._rttms and not any(one.speaker for own in made.items for one in own):
             raise RecordRejected(RejectReason.MISSING_FIELD, "its times name no speakers, whom RTTM files would show")
         rate, writer = segment.info.sampling_rate, self._writer
+        by_start = _ByStart(made.items)
         longest = round(self._settings.longest * rate)
         add_to(writer.extra, made.pieces, segment.num_samples, rate, longest, is_first=unit.num_records > 0)
         num_segments = num_rejects = 0
@@ -203,7 +206,7 @@ class SegmentLines:
             if piece.reason is None:
                 fields = place | fields_of(own, piece, rate) | ({} if text is None else {"text": text})
                 if self._rttms:
-                    fields |= self._rttm(item.number, item.record, segment, piece, made)
+                    fields |= self._rttm(item.number, item.record, segment, piece, by_start.within(piece))
                 self._lines.write(_line(item.record, {**changes, **fields}) + b"\n")
                 num_segments += 1
                 continue
@@ -221,11 +224,16 @@ class SegmentLines:
         line = item.record.to_json({**self._records.merged_changes(item.number, item.record), **place})
         self._writer.reject(line, rejected, self._records.origin(item.number))
 
-    def _rttm(self, number: int, record: Record, segment: Segment, piece: Piece, made: Cut) -> dict[str, Value]:
-        """Write the RTTM file of a window; its times are those of the audio file, as NeMo expects."""
+    def _rttm(
+        self, number: int, record: Record, segment: Segment, piece: Piece, items: Sequence[Item]
+    ) -> dict[str, Value]:
+        """Write the RTTM file of a window with the words or lines `items`.
+
+        Its times are those of the audio file, as NeMo expects.
+        """
         stem = "_".join(os.path.basename(plain_stem(record.audio_filepath)).split())
         rate = segment.info.sampling_rate
-        turns = _turns([one for own in made.items for one in own], piece, rate)
+        turns = _turns(items, piece, rate)
         text = "".join(
             f"SPEAKER {stem} 1 {(segment.start + start) / rate:.3f} {(end - start) / rate:.3f} <NA> <NA> {speaker} "
             "<NA> <NA>\n"
@@ -236,8 +244,25 @@ class SegmentLines:
         return {"rttm_filepath": name, "num_speakers": len({speaker for _, _, speaker in turns}), "speaker": None}
 
 
+class _ByStart:
+    """The words or lines of a recording by their starts, whose order is that of the speakers in NeMo's targets."""
+
+    def __init__(self, parts: Sequence[Sequence[Item]]) -> None:
+        """`parts`: the words or lines of each piece."""
+        self._items = sorted((item for items in parts for item in items), key=lambda item: item.start)
+        self._starts = [item.start for item in self._items]
+        self._reach = list(accumulate((item.end for item in self._items), max))
+
+    def within(self, piece: Piece) -> Sequence[Item]:
+        """All that have a part in a piece, and a few others."""
+        return self._items[bisect_right(self._reach, piece.start) : bisect_left(self._starts, piece.end)]
+
+
 def _turns(items: Sequence[Item], piece: Piece, rate: int) -> list[tuple[int, int, str]]:
-    """The turns of speakers in a window: first and last sample and speaker, by start; short pauses are not shown."""
+    """The turns of speakers in a window: first and last sample and speaker, by start.
+
+    Words of a speaker with short pauses between them are one turn.
+    """
     turns: list[tuple[int, int, str]] = []
     last: dict[str, int] = {}
     for item in items:
@@ -246,7 +271,7 @@ def _turns(items: Sequence[Item], piece: Piece, rate: int) -> list[tuple[int, in
             continue
         speaker = "_".join(item.speaker.split())
         number = last.get(speaker)
-        if number is not None and start - turns[number][1] <= PAUSE * rate:
+        if number is not None and start - turns[number][1] <= (PAUSE * rate if item.is_word else 0):
             turns[number] = (turns[number][0], max(end, turns[number][1]), speaker)
             continue
         last[speaker] = len(turns)

@@ -31,12 +31,16 @@ class Item(NamedTuple):
 
 
 class Recording(NamedTuple):
-    """The audio of a record: `length` samples at `rate` Hz, the first of which is at `offset` seconds of the times."""
+    """The audio of a record: `length` samples at `rate` Hz, the first of which is at `offset` seconds of the times.
+
+    `with_turns`: also items that only reach into it are its own, but not their texts.
+    """
 
     length: int
     rate: int
     offset: float = 0.0
     is_whole: bool = True
+    with_turns: bool = False
 
     @property
     def seconds(self) -> float:
@@ -69,8 +73,9 @@ def _item(timed: Timed, speaker: str | None, recording: Recording, *, is_first: 
     end = min(timed.end, recording.offset + recording.seconds) if timed.end == inf else timed.end
     # Recognizers give some words no duration; their text counts all the same.
     seconds = max(round(end - timed.start, 9), 1 / recording.rate if timed.is_word else 0.0)
-    middle = start + seconds / 2
-    if not recording.is_whole and not 0 <= middle < recording.seconds:
+    is_inside = recording.is_whole or 0 <= start + seconds / 2 < recording.seconds
+    reaches = recording.with_turns and start < recording.seconds and start + seconds > 0
+    if not (is_inside or reaches):
         return None
     rejected = None
     what = "a word" if timed.is_word else "a line"
@@ -81,7 +86,7 @@ def _item(timed: Timed, speaker: str | None, recording: Recording, *, is_first: 
         if recording.is_whole:
             rejected = error
     places = [min(max(round(time * recording.rate), 0), recording.length) for time in (start, start + seconds)]
-    text = timed.text
+    text = timed.text if is_inside else None
     if is_first and text and not text[0].isspace() and not _WITHOUT_BLANKS.match(text):
         text = f" {text}"  # the word before is of another line
     return Item(places[0], max(places[1], places[0]), text, speaker, timed.is_word, rejected)
