@@ -10,6 +10,7 @@ from typing_extensions import Unpack
 
 from prepcli.engine.run.options import JobArguments, RecordArguments
 from prepcli.errors import RecordRejected, TooManyRejectsError, UsageError, option
+from prepcli.gate import MAX_SECONDS
 from prepcli.interface.command import command
 from prepcli.interface.options import Option, Paths, PathText, folder_of
 from prepcli.interface.shared_options import Channel, OutFile, TimesFormat
@@ -27,6 +28,7 @@ _UNIT_SECONDS, _UNIT_RECORDS = 7200.0, 250
 The speech of a unit is found in less than half a minute."""
 _OF_TEXTS = ("same_speaker", "end_at", "overlap")
 _OF_PACKING = ("max", "join_pause", "pad")
+_LENGTHS = ("min", *_OF_PACKING, "window")
 
 
 @command("segment")
@@ -207,7 +209,7 @@ def segment(
                 try:
                     place = record.offset, record.duration, record.get("channel")
                     located = locate(path, probes(path), *place, policy, path)
-                    timed, offset = texts.of(record)
+                    timed, offset = texts.of(record, located)
                     item.seconds = lines.add(item, located, timed, offset, changes)
                 except RecordRejected:
                     add_rejected(writer.extra, record.duration)
@@ -254,6 +256,9 @@ def _check(asked: Any) -> None:
     for name in refused:
         if getattr(asked, name) not in (None, False):
             raise UsageError(f"{option('--' + name.replace('_', '-'))} has no effect with {option('--by', asked.by)}")
+    for name in _LENGTHS:
+        if (value := getattr(asked, name) or 0) > MAX_SECONDS:
+            raise UsageError(f"{option('--' + name.replace('_', '-'), value)} is above {MAX_SECONDS:g} s: lower it")
     if asked.whisper_times and asked.rttm_out is not None:
         raise UsageError(f"{option('--whisper-times')} and {option('--rttm-out')} are for different models: choose one")
     if asked.rttm_out is not None and asked.cut is not None:

@@ -47,7 +47,7 @@ class Texts:
         paths = [self._name(records.record(number)) for number in range(len(records))]
         times = self._times = Times(str(self._path), self._form, paths)
         for number, path in enumerate(paths):
-            times.look_up(path, records.record(number).get("id"))
+            times.look_up(path, _id(records.record(number)))
         unused = list(times.unused())
         note = f"{len(unused):,} names in {self._path} match no audio, the first is {min(unused)}" if unused else ""
         return times.inputs, [note] if note else []
@@ -57,10 +57,10 @@ class Texts:
         path = record.audio_filepath
         return os.path.relpath(path, self._folder) if self._folder else path
 
-    def of(self, record: Record) -> tuple[Sequence[Timed] | None, float | None]:
+    def of(self, record: Record, segment: Segment) -> tuple[Sequence[Timed] | None, float | None]:
         """The texts of a record, or None; and the seconds at which it begins in the file whose times they have.
 
-        The second value is None if the times are those of the record.
+        The second value is None if the times are those of the record. `segment` is its audio.
 
         Raises:
             RecordRejected: there are none although they decide, or they are damaged.
@@ -68,7 +68,8 @@ class Texts:
         if self._by == "speech":
             return None, None
         if self._times is not None:
-            return self._times.of(self._name(record), record.get("id")), record.offset
+            channel = segment.channel if isinstance(segment.channel, int) else None
+            return self._times.of(self._name(record), _id(record), channel), record.offset
         for name in TIME_FIELDS:
             if (value := record.get(name)) is not None:
                 return timed_of({name: value}, name), None
@@ -76,6 +77,11 @@ class Texts:
             return None, None
         detail = f"there are no {', '.join(TIME_FIELDS[:-1])} and no {TIME_FIELDS[-1]}, and no {option('--times')}"
         raise RecordRejected(RejectReason.MISSING_FIELD, detail)
+
+
+def _id(record: Record) -> str | None:
+    """The id of a record, which may be a number."""
+    return None if record.get("id") is None else str(record.get("id"))
 
 
 def rttm_folder(out: Path, folder: Path | None) -> str:
@@ -124,8 +130,7 @@ class SegmentLines:
         if self._rttms and not any(one.speaker for items in made.items for one in items):
             raise RecordRejected(RejectReason.MISSING_FIELD, "its times name no speakers, whom RTTM files would show")
         rate, writer = segment.info.sampling_rate, self._writer
-        longest = round(self._settings.longest * rate)
-        add_to(writer.extra, made.pieces, segment.num_samples, rate, longest)
+        add_to(writer.extra, made.pieces, segment.num_samples, rate, self._settings.rules(rate).longest)
         num_segments = num_rejects = 0
         for piece, items, text in zip(made.pieces, made.items, made.texts, strict=True):
             place = _place(piece, segment)
