@@ -146,7 +146,7 @@ def segment(
     from prepcli.audio.segments import SEGMENT, locate, with_channel
     from prepcli.commands.exports.files.command import convert_audio
     from prepcli.commands.segment.account import add_rejected, details_of
-    from prepcli.commands.segment.folder import audio_folder, folder_names
+    from prepcli.commands.segment.folder import audio_folder, check_outside, folder_names
     from prepcli.commands.segment.recordings import SegmentSettings
     from prepcli.commands.segment.records import SegmentLines, Texts, rttm_folder
     from prepcli.engine.publishing.publish import totals
@@ -186,6 +186,8 @@ def segment(
     names = folder_names(source.manifests, output.path)
     if names is not None and source.audio_base_dir is not None:
         raise UsageError(f"{option('--audio-base-dir')} has no effect on a folder of audio: leave it out")
+    if names is not None and cut is not None:
+        check_outside(cut, source.manifests)
     texts = Texts(by, folder_of(times), times_format)
     rttms = rttm_folder(output.path, folder_of(rttm_out))
 
@@ -240,6 +242,7 @@ def segment(
     report = run(output, plan, write, join, settings=shaping)
     if cut is not None and report.status != "incomplete":
         shared = {name: getattr(asked, name) for name in get_type_hints(JobArguments)}
+        shared["overwrite"] |= shared.pop("retry_rejects")  # there may be other segments now
         files = call_within(convert_audio, **shared, manifest=str(output.path), out=Path(cut), channel=channel)
         if "manifest" in files.outputs:  # else other ranks are at work
             report.outputs["files"] = report.details["files"] = files.outputs["manifest"]

@@ -7,8 +7,9 @@ from pathlib import Path
 from prepcli.audio.probe import probe
 from prepcli.commands.make_manifest.formats import Walk
 from prepcli.commands.make_manifest.source import PathNames
-from prepcli.errors import RecordRejected, UsageError
+from prepcli.errors import RecordRejected, UsageError, option
 from prepcli.interface.calls import tell
+from prepcli.interface.options import PathText
 from prepcli.jobs.inputs.catalogue import line, unusable
 from prepcli.jobs.inputs.kinds import FOLDER
 from prepcli.storage.containers import Catalogue
@@ -40,6 +41,21 @@ def folder_names(manifests: Sequence[str], out: Path) -> PathNames | None:
     """Makes the paths of audio in lines of `out`, relative to its folder, if the input is a folder of audio."""
     is_folder = all(isinstance(path, Catalogue) and path.kind == FOLDER for path in manifests)
     return PathNames(out.parent, absolute=False) if is_folder else None
+
+
+def check_outside(cut: PathText, manifests: Sequence[str]) -> None:
+    """Check that the files of segments are not written into a folder of audio, where they would be recordings.
+
+    Raises:
+        UsageError: `cut` is one of the folders `manifests`, or in one.
+    """
+    inside = Path(os.path.realpath(cut))
+    for folder in manifests:
+        if inside.is_relative_to(os.path.realpath(folder)):
+            raise UsageError(
+                f"{option('--cut', str(cut))} lies in {folder}, the input: the next run would take the segments for "
+                "recordings; choose a folder that is not in it"
+            )
 
 
 def _lines(folder: str) -> Iterator[bytes]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from prepcli.audio.segments import Segment
+from prepcli.commands.score.command import FIELDS
 from prepcli.commands.segment.account import add_to
 from prepcli.commands.segment.packing import PAUSE, Piece
 from prepcli.commands.segment.recordings import Cut, SegmentSettings, cut, detail_of
@@ -25,7 +26,10 @@ from prepcli.manifest.record import Record, Value
 
 TIME_FIELDS = ("segments", "words", "alignment")
 """Fields of a record with texts and times, which are relative to the start of its audio; the first one counts."""
-_OF_WHOLE = (*TEXT_FIELDS, *TIME_FIELDS, *RATE_FIELDS, "num_samples", "num_speakers", "rttm_filepath")
+_OF_WHOLE = (
+    *(*TEXT_FIELDS, *TIME_FIELDS, *RATE_FIELDS, "pred_text", "num_samples", "num_speakers", "rttm_filepath"),
+    *(field for fields in FIELDS.values() for field in fields),
+)
 """Fields that are not true of a part of a recording. NeMo cannot load a line with an offset and a sampling rate."""
 
 
