@@ -29,10 +29,10 @@ class SegmentSettings(NamedTuple):
     has_rttm: bool
 
     def rules(self, rate: int) -> Rules:
-        """The rules in samples at `rate` Hz."""
+        """The rules in samples at `rate` Hz; a segment may have one sample at least."""
         return Rules(
             shortest=round(self.shortest * rate),
-            longest=round(self.longest * rate),
+            longest=max(round(self.longest * rate), 1),
             join_pause=round(self.join_pause * rate),
             pad=round(self.pad * rate),
             pause=round(PAUSE * rate),

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from prepcli.audio.probe import Probes
 from prepcli.audio.segments import Policy, Segment, locate
 from prepcli.commands.make_manifest.source import PathNames
+from prepcli.commands.score.command import FIELDS
 from prepcli.commands.segment.account import add_rejected, add_to
 from prepcli.commands.segment.packing import PAUSE, Piece
 from prepcli.commands.segment.parts import PartUnit, part_of
@@ -32,7 +33,10 @@ from prepcli.manifest.record import Record, Value
 
 TIME_FIELDS = ("segments", "words", "alignment")
 """Fields of a record with texts and times, which are relative to the start of its audio; the first one counts."""
-_OF_WHOLE = (*TEXT_FIELDS, *TIME_FIELDS, *RATE_FIELDS, "num_samples", "num_speakers", "rttm_filepath")
+_OF_WHOLE = (
+    *(*TEXT_FIELDS, *TIME_FIELDS, *RATE_FIELDS, "pred_text", "num_samples", "num_speakers", "rttm_filepath"),
+    *(field for fields in FIELDS.values() for field in fields),
+)
 """Fields that are not true of a part of a recording. NeMo cannot load a line with an offset and a sampling rate."""
 
 
@@ -54,7 +58,7 @@ class Texts:
         paths = [self._name(records.record(number)) for number in range(len(records))]
         times = self._times = Times(str(self._path), self._form, paths)
         for number, path in enumerate(paths):
-            times.look_up(path, records.record(number).get("id"))
+            times.look_up(path, _id(records.record(number)))
         unused = list(times.unused())
         note = f"{len(unused):,} names in {self._path} match no audio, the first is {min(unused)}" if unused else ""
         return times.inputs, [note] if note else []
@@ -64,10 +68,10 @@ class Texts:
         path = record.audio_filepath
         return os.path.relpath(path, self._folder) if self._folder else path
 
-    def of(self, record: Record) -> tuple[Sequence[Timed] | None, float | None]:
+    def of(self, record: Record, segment: Segment) -> tuple[Sequence[Timed] | None, float | None]:
         """The texts of a record, or None; and the seconds at which it begins in the file whose times they have.
 
-        The second value is None if the times are those of the record.
+        The second value is None if the times are those of the record. `segment` is its audio.
 
         Raises:
             RecordRejected: there are none although they decide, or they are damaged.
@@ -75,7 +79,8 @@ class Texts:
         if self._by == "speech":
             return None, None
         if self._times is not None:
-            return self._times.of(self._name(record), record.get("id")), record.offset
+            channel = segment.channel if isinstance(segment.channel, int) else None
+            return self._times.of(self._name(record), _id(record), channel), record.offset
         for name in TIME_FIELDS:
             if (value := record.get(name)) is not None:
                 return timed_of({name: value}, name), None
@@ -83,6 +88,11 @@ class Texts:
             return None, None
         detail = f"there are no {', '.join(TIME_FIELDS[:-1])} and no {TIME_FIELDS[-1]}, and no {option('--times')}"
         raise RecordRejected(RejectReason.MISSING_FIELD, detail)
+
+
+def _id(record: Record) -> str | None:
+    """The id of a record, which may be a number."""
+    return None if record.get("id") is None else str(record.get("id"))
 
 
 def rttm_folder(out: Path, folder: Path | None) -> str:
@@ -138,7 +148,7 @@ def write_recordings(contents: RecordContents, unit: PartUnit, writer: UnitWrite
                 changes["audio_filepath"] = job.names.name(path)
             try:
                 part = part_of(audio(), unit.part, unit.num_parts)
-                item.seconds = lines.add(item, part, *job.texts.of(item.record), changes)
+                item.seconds = lines.add(item, part, *job.texts.of(item.record, part), changes)
             except RecordRejected:
                 add_rejected(writer.extra, item.record.duration)
                 raise
@@ -196,7 +206,7 @@ class SegmentLines:
             raise RecordRejected(RejectReason.MISSING_FIELD, "its times name no speakers, whom RTTM files would show")
         rate, writer = segment.info.sampling_rate, self._writer
         by_start = _ByStart(made.items)
-        longest = round(self._settings.longest * rate)
+        longest = self._settings.rules(rate).longest
         add_to(writer.extra, made.pieces, segment.num_samples, rate, longest, is_first=unit.num_records > 0)
         num_segments = num_rejects = 0
         for piece, own, text in zip(made.pieces, made.items, made.texts, strict=True):

@@ -19,6 +19,9 @@ _WITHOUT_BLANKS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U0002000
 """A character of Chinese or Japanese, which are written without blanks between words."""
 
 
+_WITHOUT = RecordRejected(RejectReason.MISSING_TRANSCRIPT, "it has times and no text; other lines have texts")
+
+
 class Item(NamedTuple):
     """A word or a line; `start` and `end` are samples of the recording. `reason`: why it is not used."""
 
@@ -52,7 +55,7 @@ def items_of(lines: Sequence[Timed], recording: Recording, *, by_word: bool = Tr
     """The words of `lines`, or lines without words, in the order of their starts.
 
     If a record is a part of a file, its items are those whose middle lies in it. One that lies outside of a whole
-    recording by more than rounding has a `reason`.
+    recording by more than rounding has a `reason`, and so has one without a text among others with texts.
 
     Args:
         lines: sorted by their starts; times in seconds.
@@ -65,6 +68,8 @@ def items_of(lines: Sequence[Timed], recording: Recording, *, by_word: bool = Tr
         for number, one in enumerate(words or [line]):
             item = _item(one, one.speaker or line.speaker, recording, is_first=bool(words) and not number)
             items += [] if item is None else [item]
+    if any(item.text is not None for item in items):
+        items = [item._replace(reason=item.reason or _WITHOUT) if item.text is None else item for item in items]
     return sorted(items, key=lambda item: item.start)
 
 
