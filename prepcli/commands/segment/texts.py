@@ -17,8 +17,6 @@ _SENTENCE = re.compile(r"[.?!…。？！؟।]['\")\]»”’」』]*$")  # noq
 """Matches a text that ends a sentence."""
 _WITHOUT_BLANKS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff，。？！、；：]")  # noqa: RUF001
 """A character of Chinese or Japanese, which are written without blanks between words."""
-
-
 _WITHOUT = RecordRejected(RejectReason.MISSING_TRANSCRIPT, "it has times and no text; other lines have texts")
 
 
@@ -68,7 +66,7 @@ def items_of(lines: Sequence[Timed], recording: Recording, *, by_word: bool = Tr
         for number, one in enumerate(words or [line]):
             item = _item(one, one.speaker or line.speaker, recording, is_first=bool(words) and not number)
             items += [] if item is None else [item]
-    if any(item.text is not None for item in items):
+    if not recording.with_turns and any(item.text is not None for item in items):
         items = [item._replace(reason=item.reason or _WITHOUT) if item.text is None else item for item in items]
     return sorted(items, key=lambda item: item.start)
 
