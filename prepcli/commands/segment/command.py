@@ -9,23 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 from typing_extensions import Unpack
 
 from prepcli.engine.run.options import JobArguments, RecordArguments
-from prepcli.errors import RecordRejected, UsageError, option
+from prepcli.errors import TooManyRejectsError, UsageError, option
 from prepcli.interface.command import command
 from prepcli.interface.options import Option, Paths, PathText, folder_of
-from prepcli.interface.shared_options import Channel, OutFile
+from prepcli.interface.shared_options import Channel, OutFile, TimesFormat
 
 if TYPE_CHECKING:
+    from prepcli.commands.segment.parts import PartUnit
     from prepcli.engine.publishing.publish import Marker, UnitWriter
     from prepcli.engine.run.report import Report
     from prepcli.engine.state.plan import Plan
     from prepcli.engine.state.workspace import Workspace
-    from prepcli.jobs.record_job import RecordContents, RecordUnit
+    from prepcli.jobs.record_job import RecordContents
 
-TimesFormat = Literal["auto", "ctm", "rttm", "srt", "vtt", "textgrid", "json", "audacity", "kaldi"]
-_UNIT_SECONDS, _UNIT_RECORDS = 7200.0, 250
-"""Size of a unit in seconds of audio, and in records of mean duration; the smaller size counts.
-
-The speech of a unit is found in less than half a minute."""
 _OF_TEXTS = ("same_speaker", "end_at", "overlap")
 _OF_PACKING = ("max", "join_pause", "pad")
 
@@ -58,9 +54,7 @@ def segment(
             metavar="DIR|FILE",
         ),
     ] = None,
-    times_format: Annotated[TimesFormat, Option("Format of --times; auto decides by the content.", needs="times")] = (
-        "auto"
-    ),
+    times_format: TimesFormat = "auto",
     min: Annotated[
         float | None, Option("Minimum seconds of a segment; shorter ones are left out.", minimum=0, shown_default="1")
     ] = None,
@@ -143,15 +137,16 @@ def segment(
     """
     import msgspec
 
-    from prepcli.audio.probe import Probes
-    from prepcli.audio.segments import SEGMENT, locate, with_channel
+    from prepcli.audio.segments import SEGMENT, with_channel
     from prepcli.commands.exports.files.command import convert_audio
-    from prepcli.commands.segment.account import add_rejected, details_of
+    from prepcli.commands.segment.account import details_of
     from prepcli.commands.segment.folder import audio_folder, folder_names
+    from prepcli.commands.segment.parts import units_of_recordings
     from prepcli.commands.segment.recordings import SegmentSettings
-    from prepcli.commands.segment.records import SegmentLines, Texts, rttm_folder
+    from prepcli.commands.segment.records import SegmentJob, Texts, rttm_folder, write_recordings
     from prepcli.engine.publishing.publish import totals
     from prepcli.engine.run.function import OutputFile, run
+    from prepcli.engine.state.plan import AUDIO_BASE_DIRS
     from prepcli.formats.names import absolute_folder
     from prepcli.interface.calls import current_call
     from prepcli.interface.command import call_within
@@ -159,7 +154,7 @@ def segment(
     from prepcli.jobs.line_job import LINES_NAME
     from prepcli.jobs.record_job import RecordContents
     from prepcli.jobs.records import base_directories
-    from prepcli.jobs.source import RecordSource, blocks, items
+    from prepcli.jobs.source import RecordSource
     from prepcli.manifest.output_name import check_manifest_name
     from prepcli.processes.ranks import Rank
 
@@ -180,61 +175,54 @@ def segment(
         whisper_times=whisper_times,
         has_rttm=rttm_out is not None,
     )
-    policy = with_channel(SEGMENT, channel)
     folder = absolute_folder(str(output.path.parent))
     paths_stay = set(base_directories(source.manifests, source.audio_base_dir)) == {folder}
     names = folder_names(source.manifests, output.path)
+    if names is not None and source.audio_base_dir is not None:
+        raise UsageError(f"{option('--audio-base-dir')} has no effect on a folder of audio: leave it out")
     texts = Texts(by, folder_of(times), times_format)
     rttms = rttm_folder(output.path, folder_of(rttm_out))
+    job = SegmentJob(with_channel(SEGMENT, channel), settings, texts, rttms, names, paths_stay)
 
-    def plan(workspace: "Workspace") -> "Plan[RecordUnit, RecordContents]":
+    def plan(workspace: "Workspace") -> "Plan[PartUnit, RecordContents]":
         records = source.read(workspace)
         inputs, notes = texts.opened(records)
-        made = records.plan(blocks(records, _UNIT_SECONDS, _UNIT_RECORDS), RecordContents(records), notes=notes)
+        units = units_of_recordings(records, by_parts=by == "speech")
+        made = records.plan(units, RecordContents(records), notes=notes)
         made.inputs += inputs
         return made
 
-    def write(contents: "RecordContents", unit: "RecordUnit", writer: "UnitWriter") -> None:
-        records, probes = contents.records, Probes(1)
-        lines = SegmentLines(writer, records, settings, rttms)
-        for item in items(contents, unit, writer):
-            with item:
-                record = item.record
-                path = records.audio_path(item.number, record.audio_filepath)
-                changes = {} if paths_stay else records.absolute_paths(item.number, record)
-                if names is not None:
-                    changes["audio_filepath"] = names.name(path)
-                try:
-                    place = record.offset, record.duration, record.get("channel")
-                    located = locate(path, probes(path), *place, policy, path)
-                    timed, offset = texts.of(record)
-                    item.seconds = lines.add(item, located, timed, offset, changes)
-                except RecordRejected:
-                    add_rejected(writer.extra, record.duration)
-                    raise
+    def write(contents: "RecordContents", unit: "PartUnit", writer: "UnitWriter") -> None:
+        write_recordings(contents, unit, writer, job)
 
     def join(
-        made: "Plan[RecordUnit, RecordContents]", markers: "Sequence[Marker]", writer: "UnitWriter"
+        made: "Plan[PartUnit, RecordContents]", markers: "Sequence[Marker]", writer: "UnitWriter"
     ) -> dict[str, Any]:
         writer.join(output.name, (LINES_NAME.format(marker.unit) for marker in markers))
         details = details_of(totals(markers), settings.longest)
         return {"manifest": output.path} | details | names_note(source.manifests)
 
     shaping = source.settings | ({} if paths_stay or names else {"paths": "absolute"})
+    if names is not None:
+        del shaping[AUDIO_BASE_DIRS]  # paths of audio start from the folder of OUT.json, wherever it is moved
     if output.engine.dry_run:
         with tempfile.TemporaryDirectory(prefix="prepcli-") as place:
             output, engine = OutputFile(Path(place, output.name)), output.engine
-            output.engine = dataclasses.replace(engine, dry_run=False, rank=Rank(), budget=type(engine.budget)(1e9))
-            report = run(output, plan, write, join, settings=shaping)
+            output.engine = dataclasses.replace(engine, dry_run=False, rank=Rank())
+            try:
+                report = run(output, plan, write, join, settings=shaping)
+            except TooManyRejectsError as error:
+                report = error.report
         del report.details["manifest"]
         details = report.details | {"rejects_by_reason": report.rejects_by_reason}
-        return msgspec.structs.replace(report, status="dry_run", out=str(out), outputs={}, details=details)
+        removed: dict[str, Any] = {"outputs": {}, "rejects_filepath": "", "retry_with": None, "repair_with": None}
+        return msgspec.structs.replace(report, status="dry_run", out=str(out), details=details, **removed)
     report = run(output, plan, write, join, settings=shaping)
     if cut is not None and report.status != "incomplete":
         shared = {name: getattr(asked, name) for name in get_type_hints(JobArguments)}
         files = call_within(convert_audio, **shared, manifest=str(output.path), out=Path(cut), channel=channel)
-        report.outputs["files"] = files.outputs.get("manifest", "")
-        report.details["files"] = report.outputs["files"]
+        if "manifest" in files.outputs:  # else other ranks are at work
+            report.outputs["files"] = report.details["files"] = files.outputs["manifest"]
     return report
 
 
@@ -250,6 +238,11 @@ def _check(asked: Any) -> None:
             raise UsageError(f"{option('--' + name.replace('_', '-'))} has no effect with {option('--by', asked.by)}")
     if asked.whisper_times and asked.rttm_out is not None:
         raise UsageError(f"{option('--whisper-times')} and {option('--rttm-out')} are for different models: choose one")
+    if asked.rttm_out is not None and asked.cut is not None:
+        raise UsageError(
+            f"{option('--cut')} would write files for which the times in {option('--rttm-out')} are not right, because "
+            "these are times of the recording: leave one of them out"
+        )
     if asked.whisper_times and asked.window is not None and asked.window > 30:
         raise UsageError(f"{option('--whisper-times')}: Whisper hears 30 s, so {option('--window')} is at most 30")
     longest = 20.0 if asked.max is None else asked.max
@@ -261,4 +254,4 @@ def _check(asked: Any) -> None:
     if asked.by == "speech":
         from prepcli.models.silero import model_file
 
-        model_file()
+        model_file("segments of speech")

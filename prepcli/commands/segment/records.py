@@ -2,15 +2,19 @@
 
 import os
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from prepcli.audio.segments import Segment
-from prepcli.commands.segment.account import add_to
+from prepcli.audio.probe import Probes
+from prepcli.audio.segments import Policy, Segment, locate
+from prepcli.commands.make_manifest.source import PathNames
+from prepcli.commands.segment.account import add_rejected, add_to
 from prepcli.commands.segment.packing import PAUSE, Piece
-from prepcli.commands.segment.recordings import SegmentSettings, cut, detail_of
+from prepcli.commands.segment.parts import PartUnit, part_of
+from prepcli.commands.segment.recordings import Cut, SegmentSettings, cut, detail_of
 from prepcli.commands.segment.texts import Item, fields_of
 from prepcli.engine.publishing.publish import ADDED, UnitWriter
 from prepcli.engine.state.plan import InputFile
@@ -21,8 +25,9 @@ from prepcli.formats.times.timed import Timed
 from prepcli.formats.times.times import Times
 from prepcli.gate import RATE_FIELDS, TEXT_FIELDS
 from prepcli.jobs.line_job import LINES_NAME
+from prepcli.jobs.record_job import RecordContents
 from prepcli.jobs.records import Records
-from prepcli.jobs.source import RecordItem
+from prepcli.jobs.source import RecordItem, items
 from prepcli.manifest.record import Record, Value
 
 TIME_FIELDS = ("segments", "words", "alignment")
@@ -59,21 +64,23 @@ class Texts:
         path = record.audio_filepath
         return os.path.relpath(path, self._folder) if self._folder else path
 
-    def of(self, record: Record) -> tuple[Sequence[Timed] | None, float]:
-        """The texts of a record, and the seconds in their times at which its audio begins; None if there are none.
+    def of(self, record: Record) -> tuple[Sequence[Timed] | None, float | None]:
+        """The texts of a record, or None; and the seconds at which it begins in the file whose times they have.
+
+        The second value is None if the times are those of the record.
 
         Raises:
             RecordRejected: there are none although they decide, or they are damaged.
         """
         if self._by == "speech":
-            return None, 0.0
+            return None, None
         if self._times is not None:
             return self._times.of(self._name(record), record.get("id")), record.offset
         for name in TIME_FIELDS:
             if (value := record.get(name)) is not None:
-                return timed_of({name: value}, name), 0.0
+                return timed_of({name: value}, name), None
         if self._by == "windows":
-            return None, 0.0
+            return None, None
         detail = f"there are no {', '.join(TIME_FIELDS[:-1])} and no {TIME_FIELDS[-1]}, and no {option('--times')}"
         raise RecordRejected(RejectReason.MISSING_FIELD, detail)
 
@@ -92,6 +99,63 @@ def rttm_folder(out: Path, folder: Path | None) -> str:
     return relative
 
 
+class SegmentJob(NamedTuple):
+    """How recordings are read and cut, and what is written.
+
+    Attributes:
+        policy: which channel is heard.
+        settings: how they are cut.
+        texts: their texts with times.
+        rttms: the folder for RTTM files, relative to that of OUT; empty for none.
+        names: makes the paths of audio in lines, if the input is a folder; None for manifests.
+        paths_stay: whether relative paths of a manifest are right in OUT.
+    """
+
+    policy: Policy
+    settings: SegmentSettings
+    texts: Texts
+    rttms: str
+    names: PathNames | None
+    paths_stay: bool
+
+
+def write_recordings(contents: RecordContents, unit: PartUnit, writer: UnitWriter, job: SegmentJob) -> None:
+    """Cut the recordings of a unit, or its part of one, and write their segments and rejects."""
+    records, probes = contents.records, Probes(1)
+    lines = SegmentLines(writer, records, job.settings, job.rttms)
+    if unit.num_parts > 1:
+        advance = writer.advance
+        writer.advance = lambda *_: advance(unit.num_records, unit.cost)
+    for item in items(contents, unit, writer):
+        path = records.audio_path(item.number, item.record.audio_filepath)
+        place = item.record.offset, item.record.duration, item.record.get("channel")
+        audio = partial(_located, path, probes, place, job.policy)
+        if unit.part and _is_rejected(audio):
+            continue  # by the unit of its first part, as a whole
+        with item:
+            changes = {} if job.paths_stay else records.absolute_paths(item.number, item.record)
+            if job.names is not None:
+                changes["audio_filepath"] = job.names.name(path)
+            try:
+                part = part_of(audio(), unit.part, unit.num_parts)
+                item.seconds = lines.add(item, part, *job.texts.of(item.record), changes)
+            except RecordRejected:
+                add_rejected(writer.extra, item.record.duration)
+                raise
+
+
+def _located(path: str, probes: Probes, place: tuple[float, float, object], policy: Policy) -> Segment:
+    return locate(path, probes(path), *place, policy, path)
+
+
+def _is_rejected(audio: Callable[[], Segment]) -> bool:
+    try:
+        audio()
+    except RecordRejected:
+        return True
+    return False
+
+
 class SegmentLines:
     """Writes the segments of the recordings of a unit."""
 
@@ -105,7 +169,7 @@ class SegmentLines:
         item: RecordItem,
         segment: Segment,
         lines: Sequence[Timed] | None,
-        offset: float,
+        offset: float | None,
         changes: Mapping[str, Value],
     ) -> float:
         """Cut the audio of a record, and write its segments and rejects; returns the seconds of its segments.
@@ -114,39 +178,46 @@ class SegmentLines:
             item: the record, which counts as one record in and out; this counts all others.
             segment: its audio.
             lines: its texts with times, or None.
-            offset: the seconds in the times at which the audio begins.
+            offset: as in `cut`.
             changes: fields with new values in all lines.
 
         Raises:
             RecordRejected: as `cut`, and MISSING_FIELD for RTTM without speakers.
         """
-        made = cut(segment, lines, offset, self._settings)
-        if self._rttms and not any(one.speaker for items in made.items for one in items):
+        unit = self._writer.unit
+        is_part = isinstance(unit, PartUnit) and unit.num_parts > 1
+        try:
+            made = cut(segment, lines, offset, self._settings)
+        except RecordRejected as rejected:
+            if not is_part:
+                raise
+            made = Cut([Piece(0, segment.num_samples, 0, 0, rejected.reason)], [()], [None], detail=rejected.detail)
+        if self._rttms and not any(one.speaker for own in made.items for one in own):
             raise RecordRejected(RejectReason.MISSING_FIELD, "its times name no speakers, whom RTTM files would show")
         rate, writer = segment.info.sampling_rate, self._writer
         by_start = _ByStart(made.items)
         longest = round(self._settings.longest * rate)
-        add_to(writer.extra, made.pieces, segment.num_samples, rate, longest)
+        add_to(writer.extra, made.pieces, segment.num_samples, rate, longest, is_first=unit.num_records > 0)
         num_segments = num_rejects = 0
-        for piece, items, text in zip(made.pieces, made.items, made.texts, strict=True):
+        for piece, own, text in zip(made.pieces, made.items, made.texts, strict=True):
             place = _place(piece, segment)
             if isinstance(segment.channel, int):
                 place["channel"] = segment.channel
             if piece.reason is None:
-                fields = place | fields_of(items, piece, rate) | ({} if text is None else {"text": text})
+                fields = place | fields_of(own, piece, rate) | ({} if text is None else {"text": text})
                 if self._rttms:
                     fields |= self._rttm(item.number, item.record, segment, piece, by_start.within(piece))
                 self._lines.write(_line(item.record, {**changes, **fields}) + b"\n")
                 num_segments += 1
                 continue
-            detail = detail_of(piece, items, rate, self._settings)
+            detail = made.detail or detail_of(piece, own, rate, self._settings)
             self._reject(item, place, RecordRejected(piece.reason, detail))
             num_rejects += 1
         for outside in made.outside:
             self._reject(item, {}, outside.reason or RecordRejected(RejectReason.BAD_DURATION, "it has no samples"))
             num_rejects += 1
         writer.records_out += num_segments - 1
-        writer.extra[ADDED] += num_segments + num_rejects - 1
+        writer.extra[ADDED] += num_segments + num_rejects - (unit.num_records > 0)
         return sum(piece.length for piece in made.pieces if piece.reason is None) / rate
 
     def _reject(self, item: RecordItem, place: dict[str, Value], rejected: RecordRejected) -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from prepcli.engine.state.plan import InputFile, input_file
-from prepcli.errors import RecordRejected, RejectReason, UsageError, option
+from prepcli.errors import InputChangedError, RecordRejected, RejectReason, UsageError, naming, option, same_command
 from prepcli.formats.audio_names import is_audio_name
 from prepcli.formats.times.cues import read_cues
 from prepcli.formats.times.documents import timed_of
@@ -26,6 +26,7 @@ from prepcli.gate import repeated_hashes, text_hash
 from prepcli.storage.addresses import is_address
 
 _HEAD_BYTES = 1 << 16
+_GZIP = b"\x1f\x8b"
 _NAME_COLUMNS = {"ctm": 0, "rttm": 1, "kaldi": 1}
 """The column with the name of the recording, in forms that are made for many recordings."""
 _ROWS = {"ctm": ctm_row, "rttm": rttm_row, "kaldi": segments_row}
@@ -89,8 +90,9 @@ class Times:
             self._tables = {name: NamedLines(file, 0) for name, file in beside.items() if os.path.isfile(file)}
 
     def _form_of_file(self) -> str:
-        with Path(self.path).open("rb") as file:
-            head = file.read(_HEAD_BYTES)
+        head = _head(self.path)
+        if head.startswith(_GZIP):
+            raise UsageError(f"{self.path} is compressed; unpack it first, because its lines are read in any order")
         form = _form_of_head(head, self.path)
         asked = self.form
         if asked == "auto" and form is None:
@@ -112,7 +114,7 @@ class Times:
             id: the id of the record, if it has one.
 
         Raises:
-            RecordRejected: MISSING_TRANSCRIPT if there are no times for it, BAD_FIELD if they are damaged, or if two
+            RecordRejected: MISSING_FIELD if there are no times for it, BAD_FIELD if they are damaged, or if two
                 files may be meant, NOT_UTF8.
         """
         names = self._names(relative_path, id)
@@ -129,7 +131,7 @@ class Times:
             if self._lines is None:
                 self._file_of(names)
             else:
-                any(map(self._lines.blocks, dict.fromkeys((*names.exact, *names.stems))))
+                self._lines.mark((*names.exact, *names.stems))
 
     def unused(self) -> Iterator[str]:
         """The names in the times that no recording has asked for, by calls of `of` in this process."""
@@ -201,13 +203,16 @@ class _Folder:
         self._by_stem: dict[str, list[str]] = {}
         self._used = set[str]()
         self._digests = dict[str, str]()
-        for folder, folders, files in os.walk(path):
-            folders.sort()
-            for name in sorted(files):
-                if not is_audio_name(name):
+        walked = set[str]()
+        for folder, folders, files in os.walk(path, onerror=_stop, followlinks=True):
+            real = os.path.realpath(folder)
+            folders[:] = [] if real in walked else sorted(name for name in folders if not _is_left_out(name))
+            for name in [] if real in walked else sorted(files):
+                if not (is_audio_name(name) or _is_left_out(name)):
                     relative = os.path.relpath(os.path.join(folder, name), path)
                     self._by_path.setdefault(os.path.splitext(relative)[0], []).append(relative)
                     self._by_stem.setdefault(os.path.splitext(name)[0], []).append(relative)
+            walked.add(real)
         if not self._by_path:
             raise UsageError(f"{path} has no files with times; give another folder with {option('--times')}")
 
@@ -224,7 +229,9 @@ class _Folder:
                 ((file, form),) = found
                 self._used.add(file)
                 path = os.path.join(self._path, file)
-                self._digests[file] = input_file(path).sha256
+                digest = input_file(path).sha256
+                if self._digests.setdefault(file, digest) != digest:
+                    raise InputChangedError(f"{path} was changed during the run; run {same_command()} again")
                 return path, form
             others += files
         form_asked = "a form that is known" if self._format == "auto" else f"the form {self._format}"
@@ -240,16 +247,21 @@ class _Folder:
     def _form(self, file: str) -> Form | None:
         path = os.path.join(self._path, file)
         try:
-            with Path(path).open("rb") as opened:
-                form = _form_of_head(opened.read(_HEAD_BYTES), path)
-        except OSError:
+            form = _form_of_head(_head(path), path)
+        except FileNotFoundError:  # a link that leads nowhere
             return None
         return form if self._format in ("auto", form) else None
 
     def unused(self) -> Iterator[str]:
         """The files with times that no recording has asked for."""
         files = (file for files in self._by_path.values() for file in files if file not in self._used)
-        return (file for file in files if self._form(file))
+        return (file for file in files if self._has_times(file))
+
+    def _has_times(self, file: str) -> bool:
+        try:
+            return self._form(file) is not None
+        except OSError:  # no recording asks for it
+            return False
 
     @property
     def input(self) -> InputFile:
@@ -258,10 +270,19 @@ class _Folder:
         return InputFile(self._path, hashlib.sha256(content).hexdigest())
 
 
+def _is_left_out(name: str) -> bool:
+    """Whether a file or folder is hidden, or holds the state of runs."""
+    return name.startswith(".") or name.endswith(".prepcli")
+
+
+def _stop(error: OSError) -> None:
+    raise error
+
+
 def _read(path: str, form: Form, names: _Names) -> list[Timed]:
     """The items of a file of one recording. If its lines name several, those of this recording."""
-    with Path(path).open("rb") as file:
-        text = decoded(file.read(), path)
+    with naming(path):
+        text = decoded(Path(path).read_bytes(), path)
     if form in ("srt", "vtt"):
         return read_cues(text, path, is_vtt=form == "vtt")
     if form == "textgrid":
@@ -295,6 +316,12 @@ def _decoded_lines(data: bytes, path: str) -> list[str]:
     return decoded(data, path).split("\n")
 
 
+def _head(path: str) -> bytes:
+    """The first bytes of a file, which show its form."""
+    with naming(path), Path(path).open("rb") as file:
+        return file.read(_HEAD_BYTES)
+
+
 def _form_of_head(head: bytes, path: str) -> Form | None:
     """The form of a file by its first bytes, the last of which may be a part of a character."""
     for num_bytes in range(len(head), max(len(head) - 4, -1), -1):
@@ -302,14 +329,13 @@ def _form_of_head(head: bytes, path: str) -> Form | None:
             return form_of(decoded(head[:num_bytes], path), path)
         except RecordRejected:
             continue
-    return None
+    # Each form shows in ASCII. Reading the file is a reject with the remedy; without a form it would not be found.
+    return form_of(head.decode("latin-1"), path)
 
 
 def _has_keys(path: str) -> bool:
     """Whether JSON is a list or lines of objects with keys, as FunASR gives them for many recordings."""
-    with Path(path).open("rb") as file:
-        head = file.read(_HEAD_BYTES)
-    return head.lstrip(b"\xef\xbb\xbf \t\r\n[{").startswith(b'"key"')
+    return _head(path).lstrip(b"\xef\xbb\xbf \t\r\n[{").startswith(b'"key"')
 
 
 def _hashes(path: str) -> tuple[int, int, int]:
@@ -319,4 +345,4 @@ def _hashes(path: str) -> tuple[int, int, int]:
 
 
 def _missing(names: _Names, where: str) -> RecordRejected:
-    return RecordRejected(RejectReason.MISSING_TRANSCRIPT, f"there are no times for {names}: {where}")
+    return RecordRejected(RejectReason.MISSING_FIELD, f"there are no times for {names}: {where}")

@@ -201,6 +201,18 @@ def test_a_record_that_is_a_part_of_a_file_has_the_lines_in_it(tmp_path: Path) -
     assert report["details"]["seconds"]["in"] == 8.0
 
 
+def test_lines_of_the_next_record_of_a_file_are_not_outside(tmp_path: Path) -> None:
+    talk(tmp_path / "a.wav")
+    srt(tmp_path / "a.srt")
+    parts = [{"audio_filepath": "a.wav", "duration": 6.0}, {"audio_filepath": "a.wav", "offset": 6.0, "duration": 6.0}]
+    write_lines(tmp_path / "m.json", parts)
+    report, lines = segmented(
+        tmp_path / "m.json", tmp_path / "out.json", "--by", "times", "--times", tmp_path / "a.srt"
+    )
+    assert [line["text"] for line in lines] == ["Hello there. Second line.", "Third one."]
+    assert report["rejects"] == 0
+
+
 def test_speakers(tmp_path: Path) -> None:
     """A segment of one speaker names it; of several, it has their number; overlap is left out, or kept together."""
     turns = [("a", 0.5, 1.5), ("b", 2.2, 2.0), ("a", 5.0, 2.0), ("b", 6.0, 2.0), ("b", 9.0, 2.0)]
@@ -235,14 +247,14 @@ def test_what_is_left_out_is_listed(tmp_path: Path) -> None:
         "bad_field": 1,
         "bad_offset": 2,
         "below_min_duration": 1,
-        "missing_transcript": 1,
+        "missing_field": 1,
         "too_long": 1,
     }
     found = {line["reject_reason"]: line for line in rejected(tmp_path / "out.json")}
     assert (found["too_long"]["offset"], found["too_long"]["duration"]) == (0.0, 25.0)
     assert "--max 20" in found["too_long"]["reject_detail"]
     assert "--min 1" in found["below_min_duration"]["reject_detail"]
-    assert found["missing_transcript"]["audio_filepath"].endswith("b.wav")
+    assert found["missing_field"]["audio_filepath"].endswith("b.wav")
     seconds = report["details"]["seconds"]
     assert seconds["in"] == 120
     assert seconds["rejects"] == pytest.approx(25 + 0.7 + 0.1 + 40 + 40)

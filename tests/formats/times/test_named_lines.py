@@ -10,6 +10,11 @@ from prepcli.formats.times.named_lines import NamedLines, stripped
 from tests.support.seeds import draw_for
 
 
+def test_a_file_that_cannot_be_read_is_named() -> None:
+    with pytest.raises(OSError, match=r"Input/output error: '/proc/self/mem'"):
+        NamedLines("/proc/self/mem", 0)
+
+
 def test_lines_of_a_name_in_any_order(tmp_path: Path) -> None:
     draw = draw_for("test_lines_of_a_name_in_any_order")
     path = tmp_path / "x.ctm"
@@ -53,6 +58,7 @@ def test_objects_with_keys(tmp_path: Path) -> None:
         (1, "SPEAKER talk\nSPEAKER\n", "x:2 names no recording; correct the line, or remove it"),
         (None, '[{"key": "a"}, {"text": "b"}]', "x:1 has an object without a key"),
         (None, '[{"key": "a"}', "x is damaged JSON"),
+        (None, '[{"key": ' + "[" * 100_000, "x is damaged JSON"),
     ],
 )
 def test_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column: int | None, text: str, message: str) -> None:
