@@ -61,7 +61,8 @@ def for_whisper(spans: Sequence[Speech], length: int, rules: Rules) -> Iterator[
             yield Piece(start, following, first, last + 1, reason)
             last += 1
         else:
-            yield Piece(start, end, first, last, _too_short(start, end, rules))
+            reason = _too_short(start, end, rules)  # what is left out ends where the next window begins
+            yield Piece(start, following if reason else end, first, last, reason)
         start, first = following, last
 
 

@@ -87,3 +87,32 @@ def test_lengths_at_their_limits(tmp_path: Path) -> None:
     assert "--window 10000000000.0 is above 1e+09 s" in error_of(
         *(tmp_path / "call.wav", tmp_path / "x.json"), *tiny[:3], 1e10
     )
+
+
+def test_a_line_beyond_the_end_that_overlaps_another_is_kept_in_no_segment(tmp_path: Path) -> None:
+    """With --overlap keep its text was in a segment that has a part of its audio."""
+    talk(tmp_path / "call.wav")
+    cue = "1\n00:00:0{},000 --> 00:00:{},000\n{}\n\n"
+    times = srt(
+        tmp_path / "call.srt", cue.format(1, "03", "In.") + cue.format(8, "11", "Too.") + cue.format(9, 14, "Out.")
+    )
+    call = (tmp_path / "call.wav", tmp_path / "out.json", "--by", "times", "--times", times, "--overlap", "keep")
+    _, lines = segmented(*call, "--max-rejects", 1)
+    assert [line["text"] for line in lines] == ["In."]
+    (line,) = rejected(tmp_path / "out.json")
+    assert (line["reject_reason"], line["offset"], line["duration"]) == ("bad_offset", 8.0, 4.0)
+
+
+def test_a_short_last_window_for_whisper_with_a_line_beyond_the_end(tmp_path: Path) -> None:
+    """It ended in a crash: the window that was left out, and the line that was, shared samples."""
+    talk(tmp_path / "call.wav", seconds=30.5)
+    cues = "1\n00:00:01,000 --> 00:00:02,000\nIn.\n\n2\n00:00:30,200 --> 00:00:33,000\nOut.\n"
+    times = srt(tmp_path / "call.srt", cues)
+    call = ("--by", "windows", "--whisper-times", "--times", times, "--max-rejects", 1)
+    report, lines = segmented(tmp_path / "call.wav", tmp_path / "out.json", *call)
+    assert [line["text"] for line in lines] == ["<|1.00|> In.<|2.00|>"]
+    assert [(line["offset"], line["duration"]) for line in rejected(tmp_path / "out.json")] == [
+        (30.0, 0.2),
+        (30.2, 0.3),
+    ]
+    assert report["details"]["seconds"]["rejects"] == 0.5
