@@ -55,6 +55,7 @@ def for_whisper(spans: Sequence[Speech], length: int, rules: Rules) -> Iterator[
         following = end
         if last < len(spans) and spans[last].start < end:
             following = max(spans[last].start, start)
+        reason: RejectReason | None
         if following == start:
             reason = spans[last].reason or RejectReason.TOO_LONG
             following = max(spans[last].end, start + 1)
