@@ -165,7 +165,8 @@ class SegmentLines:
         """Write the RTTM file of a window; its times are those of the audio file, as NeMo expects."""
         stem = "_".join(os.path.basename(plain_stem(record.audio_filepath)).split())
         rate = segment.info.sampling_rate
-        turns = _turns([one for items in made.items for one in items], piece, rate)
+        everyone = (one for items in made.items for one in items)  # in the order of their middles
+        turns = _turns(sorted(everyone, key=lambda item: item.start), piece, rate)
         text = "".join(
             f"SPEAKER {stem} 1 {(segment.start + start) / rate:.3f} {(end - start) / rate:.3f} <NA> <NA> {speaker} "
             "<NA> <NA>\n"
@@ -177,7 +178,10 @@ class SegmentLines:
 
 
 def _turns(items: Sequence[Item], piece: Piece, rate: int) -> list[tuple[int, int, str]]:
-    """The turns of speakers in a window: first and last sample and speaker, by start; short pauses are not shown."""
+    """The turns of speakers in a window: first and last sample and speaker; short pauses are not shown.
+
+    `items` are sorted by their start, and so are the turns.
+    """
     turns: list[tuple[int, int, str]] = []
     last: dict[str, int] = {}
     for item in items:
