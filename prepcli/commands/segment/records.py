@@ -271,7 +271,7 @@ class _ByStart:
 def _turns(items: Sequence[Item], piece: Piece, rate: int) -> list[tuple[int, int, str]]:
     """The turns of speakers in a window: first and last sample and speaker, by start.
 
-    Words of a speaker with short pauses between them are one turn.
+    Words of a speaker with short pauses between them are one turn. `items` are sorted by their start.
     """
     turns: list[tuple[int, int, str]] = []
     last: dict[str, int] = {}

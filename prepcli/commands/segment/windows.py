@@ -62,8 +62,8 @@ def for_whisper(spans: Sequence[Speech], length: int, rules: Rules) -> Iterator[
             yield Piece(start, following, first, last + 1, reason)
             last += 1
         else:
-            reason = _too_short(start, end, rules)  # what is left out ends where the next window begins
-            yield Piece(start, following if reason else end, first, last, reason)
+            left_out = _too_short(start, end, rules)  # it ends where the next window begins
+            yield Piece(start, following if left_out else end, first, last, left_out)
         start, first = following, last
 
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from math import inf
 from typing import Any, NamedTuple
 
 from prepcli.formats.times.timed import Timed, checked, damaged, text_of
@@ -74,29 +75,38 @@ def _segment(item: Any, unit: _Unit) -> Timed | None:
     listed = item.get("words") or []
     if not isinstance(listed, list):
         raise damaged(unit.place, "its words are not a list")
-    words = _words(listed, unit.at("words"), text) if listed else []
+    its_own = _times(item, unit)
+    words = _words(listed, unit.at("words"), text, its_own[1] if its_own else -inf) if listed else []
     if text is None and words:
         text = text_of(words)
-    times = _times(item, unit) or ((words[0].start, max(word.end for word in words)) if words else None)
+    times = its_own or ((words[0].start, max(word.end for word in words)) if words else None)
     if times is None:
         raise damaged(unit.place, "it has no start and end")
     return None if text == "" else Timed(*times, text, _speaker(item, unit), tuple(words))
 
 
-def _words(items: Sequence[Any], unit: _Unit, text: str | None) -> list[Timed]:
-    """The words with times; the text of each other word is joined to one of them. None if no word has times."""
+def _words(items: Sequence[Any], unit: _Unit, text: str | None, end_of_line: float = -inf) -> list[Timed]:
+    """The words with times; the text of each other word is joined to one of them. None if no word has times.
+
+    A word to which another is joined extends to the next word, or to the end of the line: the other is said there.
+    """
     raw = [_word(item, unit.at(index)) for index, item in enumerate(items)]
-    words, before = list[Timed](), ""
+    words, before, is_joined = list[Timed](), "", False
     for index, (item, word) in enumerate(zip(items, _spaced(raw, text), strict=True)):
         times = _times(item, unit.at(index))
         if times is not None:
+            if is_joined:
+                words[-1] = words[-1]._replace(end=max(words[-1].end, times[0]))
             speaker = _speaker(item, unit.at(index)) if isinstance(item, dict) else None
             words.append(Timed(*times, before + word, speaker, is_word=True))
-            before = ""
+            before, is_joined = "", False
         elif words:
             words[-1] = words[-1]._replace(text=f"{words[-1].text}{word}")
+            is_joined = True
         else:
             before += word
+    if is_joined:
+        words[-1] = words[-1]._replace(end=max(words[-1].end, end_of_line))
     if text is None and before:
         raise damaged(unit.place, "no word has times")
     return words

@@ -116,3 +116,15 @@ def test_a_short_last_window_for_whisper_with_a_line_beyond_the_end(tmp_path: Pa
         (30.2, 0.3),
     ]
     assert report["details"]["seconds"]["rejects"] == 0.5
+
+
+def test_a_turn_whose_middle_is_in_the_next_window(tmp_path: Path) -> None:
+    """It came last, and lost what it has before another turn of its speaker."""
+    talk(tmp_path / "call.wav")
+    turn = "SPEAKER call 1 {} {} <NA> <NA> {} <NA> <NA>\n"
+    turns = turn.format("5.000", "0.500", "a") + turn.format("5.200", "0.400", "b") + turn.format("4.000", "5.000", "a")
+    options = ("--times", srt(tmp_path / "all.rttm", turns), "--window", 6, "--rttm-out", tmp_path / "rttm")
+    _, lines = segmented(tmp_path / "call.wav", tmp_path / "out.json", "--by", "windows", *options)
+    assert (tmp_path / lines[0]["rttm_filepath"]).read_text() == (
+        turn.format("4.000", "2.000", "a") + turn.format("5.200", "0.400", "b")
+    )

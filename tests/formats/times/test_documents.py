@@ -58,6 +58,19 @@ def test_whisperx_words_without_times_are_joined_to_their_neighbours() -> None:
     assert all(item.is_word for item in words)
 
 
+def test_a_word_extends_over_those_without_times_that_are_joined_to_it() -> None:
+    """They are said in what was a pause: a segment could end before them, and have their text."""
+    words = [{"word": "In"}, {"word": "2014"}, {"word": "he", "start": 1.5, "end": 2}, {"word": "paid"}, {"word": "£3"}]
+    words += [{"word": "twice", "start": 5, "end": 5.5}, {"word": "or", "start": 6, "end": 6.2}, {"word": "4"}]
+    (line,) = timed_of(
+        {"segments": [{"start": 0.5, "end": 9, "text": "In 2014 he paid £3 twice or 4", "words": words}]}
+    )
+    assert line.words == (word(1.5, 5, "In 2014 he paid £3"), word(5, 5.5, " twice"), word(6, 9, " or 4"))
+    assert timed_of({"words": words})[1:] == [word(5, 5.5, " twice"), word(6, 6.2, " or 4")]
+    overlapping = [{"word": "a", "start": 1, "end": 3}, {"word": "5"}, {"word": "b", "start": 2, "end": 4}]
+    assert timed_of({"words": overlapping}) == [word(1, 3, " a 5"), word(2, 4, " b")]
+
+
 def test_a_segment_without_times_lies_where_its_words_lie() -> None:
     segment = {"start": None, "end": None, "text": "a b", "words": [{"word": "a", "start": 1, "end": 2}, {"word": "b"}]}
     assert timed_of({"segments": [segment]}) == [Timed(1, 2, "a b", words=(word(1, 2, "a b"),))]
