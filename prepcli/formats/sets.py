@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator
 
+from prepcli.formats.conversations import ConversationSet
 from prepcli.formats.folders import listing
 from prepcli.formats.mels import MelSet
 from prepcli.formats.omnilingual import OmnilingualSet
@@ -15,7 +16,7 @@ from prepcli.formats.wenet import WenetSet
 from prepcli.storage.paths import AnyPath
 
 KINDS: tuple[type[StoredSet], ...] = (
-    *(SharSet, TarredSet, CodesSet, WenetSet),
+    *(SharSet, ConversationSet, TarredSet, CodesSet, WenetSet),
     *(MelSet, ParquetSet, OmnilingualSet, OmnivoiceSet, QwenSet),
 )
 """The kinds, in the order in which they are looked for: of several sets in a folder, readers prefer the first."""

@@ -123,6 +123,11 @@ TASKS: dict[str, tuple[Command, ...]] = {
             package="exports.parquet",
         ),
         _command(
+            "conversations-to-tarred",
+            "Make tars of conversations, for speech LLMs",
+            package="exports.conversations",
+        ),
+        _command(
             "convert-audio",
             "Cut, resample or unpack audio into plain files",
             package="exports.files",

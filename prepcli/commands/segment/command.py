@@ -147,7 +147,7 @@ def segment(
     from prepcli.audio.segments import SEGMENT, locate, with_channel
     from prepcli.commands.exports.files.command import convert_audio
     from prepcli.commands.segment.account import add_rejected, details_of
-    from prepcli.commands.segment.folder import audio_folder, folder_names
+    from prepcli.commands.segment.folder import audio_in, folder_names
     from prepcli.commands.segment.recordings import SegmentSettings
     from prepcli.commands.segment.records import SegmentLines, Texts, rttm_folder
     from prepcli.engine.publishing.publish import totals
@@ -166,7 +166,7 @@ def segment(
     asked = current_call().options
     _check(asked)
     output = OutputFile(out)
-    source = RecordSource(manifest, output, of_audio=audio_folder)
+    source = RecordSource(manifest, output, others=audio_in)
     check_manifest_name(output.path, "segment")
     settings = SegmentSettings(
         by,
