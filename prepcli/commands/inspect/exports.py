@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ from prepcli.commands.inspect.report import Inspection
 from prepcli.commands.inspect.sample import EvenSample, spread
 from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.errors import RecordRejected, UsageError
+from prepcli.formats.conversations import ConversationSet
 from prepcli.formats.folders import Listing
 from prepcli.formats.mels import AUDIO, LIST_FILE, MEL, SEPARATOR, MelSet
 from prepcli.formats.omnilingual import RATE, SIZE
@@ -21,6 +23,8 @@ from prepcli.formats.qwen3_tts import CODES, LINES_FILE, QwenSet
 from prepcli.formats.stored_set import StoredSet
 from prepcli.formats.wenet import WenetSet, list_kind
 from prepcli.interface.printing import first_line
+from prepcli.jobs.inputs.conversations import conversation_tars
+from prepcli.manifest.conversations import PLACEHOLDERS
 from prepcli.storage.paths import AnyPath
 from prepcli.storage.ranges import openable
 
@@ -62,6 +66,24 @@ def _look_at_wenet(export: WenetSet, files: list[AnyPath], num_audio_files: int,
     report.files = len(export.tars)
     if missing := [str(path) for path in export.tars if not path.is_file()]:
         report.notes.append(f"{len(missing):,} shards of the list are missing, the first is {missing[0]}")
+
+
+def _look_at_conversations(
+    stored: ConversationSet, files: list[AnyPath], num_audio_files: int, report: Inspection
+) -> None:
+    """Add the numbers of conversations, turns and roles, and the hours that the turns state."""
+    catalogues = conversation_tars(stored, PLACEHOLDERS)
+    report.files = len(files)
+    roles: Counter[str] = Counter()
+    for catalogue in catalogues:
+        for text in catalogue.read(os.path.abspath(catalogue)):
+            fields = json.loads(text)
+            report.records += 1
+            report.hours += float(fields.get("duration") or 0.0) / 3600
+            for turn in fields.get("conversations", []):
+                roles[f"{turn.get('from', '?')} {turn.get('type', 'text')}"] += 1
+    report.lines = report.records
+    report.notes += [f"turns: {', '.join(f'{count:,} {name}' for name, count in sorted(roles.items()))}"]
 
 
 def _look_at_mels(_: StoredSet, files: list[AnyPath], num_audio_files: int, report: Inspection) -> None:
@@ -203,6 +225,7 @@ def _add_rows(task: tuple[AudioFacts, AnyPath, int]) -> AudioFacts:
 
 
 LOOKS: dict[str, Callable[[Any, list[AnyPath], int, Inspection], None]] = {
+    "conversations": _look_at_conversations,
     "wenet": _look_at_wenet,
     "mels": _look_at_mels,
     "parquet": _look_at_parquet,

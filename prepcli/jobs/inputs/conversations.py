@@ -12,6 +12,7 @@ from prepcli.formats.archives import tar_members
 from prepcli.formats.conversations import ConversationSet
 from prepcli.formats.names import path_in
 from prepcli.formats.sets import open_set
+from prepcli.interface.options import PathText
 from prepcli.jobs.inputs.catalogue import line, unusable
 from prepcli.jobs.inputs.kinds import CONVERSATIONS
 from prepcli.jobs.inputs.named import OtherInputs
@@ -20,6 +21,7 @@ from prepcli.manifest.json_kinds import CONVERSATIONS as LINES
 from prepcli.manifest.json_kinds import decoded
 from prepcli.manifest.kinds import kind_of
 from prepcli.manifest.scan import Range, lines_of
+from prepcli.manifest.sources import expand_paths
 from prepcli.storage.containers import Catalogue, name_in
 from prepcli.storage.input_files import read_at
 from prepcli.storage.paths import AnyPath, path_of
@@ -164,3 +166,16 @@ def conversations_in(placeholders: Sequence[str], audio_base_dir: Any) -> OtherI
         return None
 
     return found
+
+
+def record_files(spec: str, audio_base_dir: PathText | None) -> list[str]:
+    """The manifests that `spec` names (`expand_paths`); files of conversations are read as lines of NeMo's form.
+
+    Raises:
+        UsageError: as by `expand_paths`.
+    """
+    base = None if audio_base_dir is None else path_of(str(audio_base_dir))
+    return [
+        conversation_file(path, base, PLACEHOLDERS) if holds_conversations(path) else path
+        for path in expand_paths(spec)
+    ]
