@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from prepcli.commands.manifest_to_tarred.command import manifest_to_tarred as manifest_to_tarred
     from prepcli.commands.prepare_texts.command import prepare_texts as prepare_texts
     from prepcli.commands.score.command import score as score
+    from prepcli.commands.segment.command import segment as segment
     from prepcli.commands.split.command import split as split
     from prepcli.commands.split.report import SplitReport as SplitReport
     from prepcli.commands.status.command import status as status

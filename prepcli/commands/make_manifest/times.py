@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
 from math import inf, isinf
 from typing import Any
 
@@ -15,7 +14,6 @@ from prepcli.gate import fit, note_on_moved
 
 _KINDS = ("folder", "list")
 """Formats of sources whose entries are whole recordings, without texts of their own."""
-_NUM_NAMED = 3
 
 
 def with_times(source: EntrySource, path: str, format: str) -> EntrySource:
@@ -94,9 +92,10 @@ class _Reader:
     def notes(self) -> Iterator[str]:
         """The notes of the source, and those on names without audio and on lines that were changed."""
         yield from self.source.notes()
-        unused = self.times.unused()
-        if first := list(islice(unused, _NUM_NAMED)):
-            count = len(first) + sum(1 for _ in unused)
-            yield f"{count:,} names in {self.times.path} match no audio, such as {', '.join(first)}"
+        count, first = 0, ""
+        for name in self.times.unused():
+            count, first = count + 1, min(first or name, name)
+        if count:
+            yield f"{count:,} names in {self.times.path} match no audio, the first is {first}"
         if self.num_moved:
             yield note_on_moved(self.num_moved, "their recordings")

@@ -12,7 +12,7 @@ from prepcli.engine.run.options import JobArguments, RecordArguments
 from prepcli.errors import RecordRejected, UsageError, option
 from prepcli.interface.command import command
 from prepcli.interface.options import Option, Paths, PathText, folder_of
-from prepcli.interface.shared_options import Channel, OutFile
+from prepcli.interface.shared_options import Channel, OutFile, TimesFormat
 
 if TYPE_CHECKING:
     from prepcli.engine.publishing.publish import Marker, UnitWriter
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from prepcli.engine.state.workspace import Workspace
     from prepcli.jobs.record_job import RecordContents, RecordUnit
 
-TimesFormat = Literal["auto", "ctm", "rttm", "srt", "vtt", "textgrid", "json", "audacity", "kaldi"]
 _UNIT_SECONDS, _UNIT_RECORDS = 7200.0, 250
 """Size of a unit in seconds of audio, and in records of mean duration; the smaller size counts.
 
@@ -58,9 +57,7 @@ def segment(
             metavar="DIR|FILE",
         ),
     ] = None,
-    times_format: Annotated[TimesFormat, Option("Format of --times; auto decides by the content.", needs="times")] = (
-        "auto"
-    ),
+    times_format: TimesFormat = "auto",
     min: Annotated[
         float | None, Option("Minimum seconds of a segment; shorter ones are left out.", minimum=0, shown_default="1")
     ] = None,
@@ -152,6 +149,7 @@ def segment(
     from prepcli.commands.segment.records import SegmentLines, Texts, rttm_folder
     from prepcli.engine.publishing.publish import totals
     from prepcli.engine.run.function import OutputFile, run
+    from prepcli.engine.state.plan import AUDIO_BASE_DIRS
     from prepcli.formats.names import absolute_folder
     from prepcli.interface.calls import current_call
     from prepcli.interface.command import call_within
@@ -184,6 +182,8 @@ def segment(
     folder = absolute_folder(str(output.path.parent))
     paths_stay = set(base_directories(source.manifests, source.audio_base_dir)) == {folder}
     names = folder_names(source.manifests, output.path)
+    if names is not None and source.audio_base_dir is not None:
+        raise UsageError(f"{option('--audio-base-dir')} has no effect on a folder of audio: leave it out")
     texts = Texts(by, folder_of(times), times_format)
     rttms = rttm_folder(output.path, folder_of(rttm_out))
 
@@ -221,6 +221,8 @@ def segment(
         return {"manifest": output.path} | details | names_note(source.manifests)
 
     shaping = source.settings | ({} if paths_stay or names else {"paths": "absolute"})
+    if names is not None:
+        del shaping[AUDIO_BASE_DIRS]  # paths of audio start from the folder of OUT.json, wherever it is moved
     if output.engine.dry_run:
         with tempfile.TemporaryDirectory(prefix="prepcli-") as place:
             output, engine = OutputFile(Path(place, output.name)), output.engine
@@ -228,13 +230,14 @@ def segment(
             report = run(output, plan, write, join, settings=shaping)
         del report.details["manifest"]
         details = report.details | {"rejects_by_reason": report.rejects_by_reason}
-        return msgspec.structs.replace(report, status="dry_run", out=str(out), outputs={}, details=details)
+        removed: dict[str, Any] = {"outputs": {}, "rejects_filepath": "", "retry_with": None, "repair_with": None}
+        return msgspec.structs.replace(report, status="dry_run", out=str(out), details=details, **removed)
     report = run(output, plan, write, join, settings=shaping)
     if cut is not None and report.status != "incomplete":
         shared = {name: getattr(asked, name) for name in get_type_hints(JobArguments)}
         files = call_within(convert_audio, **shared, manifest=str(output.path), out=Path(cut), channel=channel)
-        report.outputs["files"] = files.outputs.get("manifest", "")
-        report.details["files"] = report.outputs["files"]
+        if "manifest" in files.outputs:  # else other ranks are at work
+            report.outputs["files"] = report.details["files"] = files.outputs["manifest"]
     return report
 
 
@@ -250,6 +253,11 @@ def _check(asked: Any) -> None:
             raise UsageError(f"{option('--' + name.replace('_', '-'))} has no effect with {option('--by', asked.by)}")
     if asked.whisper_times and asked.rttm_out is not None:
         raise UsageError(f"{option('--whisper-times')} and {option('--rttm-out')} are for different models: choose one")
+    if asked.rttm_out is not None and asked.cut is not None:
+        raise UsageError(
+            f"{option('--cut')} would write files for which the times in {option('--rttm-out')} are not right, because "
+            "these are times of the recording: leave one of them out"
+        )
     if asked.whisper_times and asked.window is not None and asked.window > 30:
         raise UsageError(f"{option('--whisper-times')}: Whisper hears 30 s, so {option('--window')} is at most 30")
     longest = 20.0 if asked.max is None else asked.max

@@ -16,7 +16,7 @@ from prepcli.storage.addresses import is_address
 from prepcli.storage.containers import Catalogue
 
 _OF_TIMES = frozenset((".ctm", ".json", ".rttm", ".srt", ".TextGrid", ".tsv", ".txt", ".vtt"))
-"""Suffixes of files that many people keep beside their recordings: no note says that they are no audio."""
+"""Suffixes of files that many people keep next to their recordings: no note is made of them."""
 
 
 def audio_in(path: str, is_unknown: bool) -> list[Catalogue] | None:

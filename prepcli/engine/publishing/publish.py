@@ -87,6 +87,11 @@ def totals(markers: Iterable[Marker]) -> Counter[str]:
     return counts
 
 
+def records_added(markers: Iterable[Marker]) -> int:
+    """The number of records that units have made in addition to their own, see `ADDED`."""
+    return int(totals(markers)[ADDED])  # counts of documents are read as floats
+
+
 class AccountingError(Exception):
     """The numbers of records do not add up: records in are not records out + rejects. This is a bug."""
 

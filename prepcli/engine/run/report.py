@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from prepcli.engine.publishing.publish import ADDED, AccountingError, Marker, read_marker, totals
+from prepcli.engine.publishing.publish import AccountingError, Marker, read_marker, records_added
 from prepcli.engine.publishing.rejects import (
     Budget,
     first_if_all_alike,
@@ -121,7 +121,7 @@ def build_report(
         command=command,
         status="done" if len(markers) == len(plan.units) else "incomplete",
         out=out,
-        records_in=plan.records_in + totals(markers.values())[ADDED],
+        records_in=plan.records_in + records_added(markers.values()),
         records_out=sum(marker.records_out for marker in markers.values()),
         rejects=rejects.total(),
         rejects_by_reason=dict(sorted(rejects.items())),

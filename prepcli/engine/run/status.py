@@ -12,7 +12,7 @@ import msgspec
 
 from prepcli.engine.ledger import part_of
 from prepcli.engine.lock import is_held
-from prepcli.engine.publishing.publish import ADDED, Marker, read_marker, totals
+from prepcli.engine.publishing.publish import Marker, read_marker, records_added
 from prepcli.engine.publishing.rejects import commonest, is_asked_for, is_bad, is_unlisted, num_retryable
 from prepcli.engine.ranks.drafts import units_at_work
 from prepcli.engine.ranks.progress import RankProgress, format_seconds, is_running, read_progress
@@ -173,7 +173,7 @@ def read_status(workspace: Workspace) -> Status:
         units=len(units),
         units_done=len(markers),
         missing=missing,
-        records_in=plan.records_in + totals(markers)[ADDED],
+        records_in=plan.records_in + records_added(markers),
         records_out=sum(marker.records_out for marker in markers),
         rejects=dict(sorted(rejects.items())),
         skipped=plan.skipped,

@@ -10,6 +10,7 @@ from prepcli.formats.times.timed import Timed, checked, damaged, text_of
 _TIMESTAMPED = re.compile(r"[A-Za-z0-9À-ɏЀ-ӿ]+(?:['\u2019.\-][A-Za-z0-9À-ɏЀ-ӿ]+)*|[^\W_]")
 """Matches a part of a text to which FunASR gives one timestamp: a word with letters, or one character of Chinese."""
 
+_UP_TO_BLANK = re.compile(r".*\s", re.DOTALL)
 _MAX = 1e300  # a larger integer of JSON does not fit a double
 
 
@@ -114,20 +115,41 @@ def _word(item: Any, unit: _Unit) -> str:
 def _spaced(words: Sequence[str], text: str | None) -> list[str]:
     """The words, each with a blank before it if one separates it from the word before.
 
-    The words of Whisper have their blanks. Those of others have them where the text of their line has them, if it is
-    known; else everywhere.
+    The words of Whisper have their blanks. Others are as the text of their line has them, if it has all of them and no
+    other: with its blanks, punctuation and capitals.
     """
     if any(word[:1].isspace() for word in words):
         return list(words)
-    spaced, position = [], 0
+    if text is not None and (starts := _starts(words, text)):
+        return _parts(text, starts)
+    blank = "" if text and not any(map(str.isspace, text)) else " "
+    return [blank + word.strip() for word in words]
+
+
+def _starts(words: Sequence[str], text: str) -> list[int]:
+    """The places in a text at which its words begin; empty if the text has other words."""
+    folded = _folded(text)
+    starts, position = list[int](), 0
     for word in map(str.strip, words):
-        at = -1 if text is None or not word else text.find(word, position)
-        if text is None or at < 0:
-            spaced.append(f" {word}")
-            continue
-        spaced.append(f" {word}" if any(map(str.isspace, text[position:at])) else word)
+        at = folded.find(_folded(word), position)
+        between = text[position : max(at, position)]
+        if at < 0 or any(map(str.isalnum, between)):
+            return []
+        starts.append(position + max(map(len, _UP_TO_BLANK.findall(between)), default=len(between)))
         position = at + len(word)
-    return spaced
+    return [] if any(map(str.isalnum, text[position:])) else starts
+
+
+def _folded(text: str) -> str:
+    """The text in small letters, with as many characters: that of Turkish İ has two."""
+    return "".join(letter.lower() if len(letter.lower()) == 1 else letter for letter in text)
+
+
+def _parts(text: str, starts: Sequence[int]) -> list[str]:
+    """The parts of a text that begin at `starts`, each with a blank before it if the part before ends with one."""
+    parts = [text[start:end] for start, end in pairwise([0, *starts[1:], len(text)])]
+    blanks = ["", *(" " if part[-1:].isspace() else "" for part in parts[:-1])]
+    return [blank + part.strip() for blank, part in zip(blanks, parts, strict=True)]
 
 
 def _sentences(items: Sequence[Any], unit: _Unit) -> list[Timed]:
@@ -151,15 +173,8 @@ def _stamped(item: Mapping[str, Any], unit: _Unit) -> Timed:
     if not times:
         raise damaged(unit.place, "the list of timestamps is empty")
     starts = [match.start() for match in _TIMESTAMPED.finditer(text)]
-    words: tuple[Timed, ...] = ()
-    if len(starts) == len(times):
-        bounds = [0, *starts[1:], len(text)]
-        parts = [text[start:end] for start, end in pairwise(bounds)]
-        blanks = ["", *(" " if part[-1:].isspace() else "" for part in parts[:-1])]
-        words = tuple(
-            Timed(*stamp, blank + part.strip(), is_word=True)
-            for stamp, blank, part in zip(times, blanks, parts, strict=True)
-        )
+    parts = _parts(text, starts) if len(starts) == len(times) else []
+    words = tuple(Timed(*stamp, part, is_word=True) for stamp, part in zip(times, parts, strict=False))
     return Timed(times[0][0], max(end for _, end in times), text, _speaker(item, unit), words)
 
 

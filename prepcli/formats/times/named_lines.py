@@ -2,7 +2,7 @@
 
 import hashlib
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -78,10 +78,17 @@ class NamedLines:
 
     def blocks(self, name: str) -> list[Block]:
         """The lines with a name, in order of the file; lines with other names may be among them."""
+        return [self._block(int(run)) for run in self._order[self._found(name)]]
+
+    def mark(self, names: Iterable[str]) -> None:
+        """Mark the first of `names` that has lines as one that `unused` does not name; reads no line."""
+        any(found.start < found.stop for found in map(self._found, names))
+
+    def _found(self, name: str) -> slice:
         wanted = text_hash(name)
         first, last = (int(np.searchsorted(self._sorted, wanted, side)) for side in ("left", "right"))
         self._used[first:last] = True
-        return [self._block(int(run)) for run in self._order[first:last]]
+        return slice(first, last)
 
     def _block(self, run: int) -> Block:
         start, end = self._starts[run], self._starts[run + 1]
@@ -115,7 +122,7 @@ def _objects(data: bytes, path: str) -> list[bytes]:
         if data.lstrip()[:1] == b"[":
             return [bytes(item) for item in msgspec.json.decode(data, type=list[msgspec.Raw])]
         return [bytes(item) for item in msgspec.json.Decoder(msgspec.Raw).decode_lines(data)]
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise UsageError(f"{path} is damaged JSON ({error}); make it again") from None
 
 
@@ -126,7 +133,7 @@ class _Keyed(msgspec.Struct):
 def _key_of(item: bytes, place: str) -> str:
     try:
         return msgspec.json.decode(item, type=_Keyed).key
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         raise UsageError(f"{place} has an object without a key, beside others that have one; add it") from None
 
 

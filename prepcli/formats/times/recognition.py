@@ -48,7 +48,7 @@ def form_of(head: str, path: str) -> Form | None:
     if any('"ooTextFile"' in line or '"TextGrid"' in line for line in lines[:3]):
         return "textgrid"
     if head.lstrip()[:1] in ("{", "["):
-        return "json"
+        return None if any('"audio_filepath"' in line for line in lines[:3]) else "json"
     if any(map(_CUE_LIKE.match, lines)):
         return "vtt" if suffix == ".vtt" else "srt"
     return _form_of_rows([line for line in lines if not line.startswith(";;")], os.path.basename(path))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from prepcli.engine.state.plan import InputFile, input_file
-from prepcli.errors import RecordRejected, RejectReason, UsageError, option
+from prepcli.errors import InputChangedError, RecordRejected, RejectReason, UsageError, option, same_command
 from prepcli.formats.audio_names import is_audio_name
 from prepcli.formats.times.cues import read_cues
 from prepcli.formats.times.documents import timed_of
@@ -26,6 +26,7 @@ from prepcli.gate import repeated_hashes, text_hash
 from prepcli.storage.addresses import is_address
 
 _HEAD_BYTES = 1 << 16
+_GZIP = b"\x1f\x8b"
 _NAME_COLUMNS = {"ctm": 0, "rttm": 1, "kaldi": 1}
 """The column with the name of the recording, in forms that are made for many recordings."""
 _ROWS = {"ctm": ctm_row, "rttm": rttm_row, "kaldi": segments_row}
@@ -91,6 +92,8 @@ class Times:
     def _form_of_file(self) -> str:
         with Path(self.path).open("rb") as file:
             head = file.read(_HEAD_BYTES)
+        if head.startswith(_GZIP):
+            raise UsageError(f"{self.path} is compressed; unpack it first, because its lines are read in any order")
         form = _form_of_head(head, self.path)
         asked = self.form
         if asked == "auto" and form is None:
@@ -112,7 +115,7 @@ class Times:
             id: the id of the record, if it has one.
 
         Raises:
-            RecordRejected: MISSING_TRANSCRIPT if there are no times for it, BAD_FIELD if they are damaged, or if two
+            RecordRejected: MISSING_FIELD if there are no times for it, BAD_FIELD if they are damaged, or if two
                 files may be meant, NOT_UTF8.
         """
         names = self._names(relative_path, id)
@@ -129,7 +132,7 @@ class Times:
             if self._lines is None:
                 self._file_of(names)
             else:
-                any(map(self._lines.blocks, dict.fromkeys((*names.exact, *names.stems))))
+                self._lines.mark((*names.exact, *names.stems))
 
     def unused(self) -> Iterator[str]:
         """The names in the times that no recording has asked for, by calls of `of` in this process."""
@@ -201,13 +204,16 @@ class _Folder:
         self._by_stem: dict[str, list[str]] = {}
         self._used = set[str]()
         self._digests = dict[str, str]()
-        for folder, folders, files in os.walk(path):
-            folders.sort()
-            for name in sorted(files):
-                if not is_audio_name(name):
+        walked = set[str]()
+        for folder, folders, files in os.walk(path, onerror=_stop, followlinks=True):
+            real = os.path.realpath(folder)
+            folders[:] = [] if real in walked else sorted(name for name in folders if not _is_left_out(name))
+            for name in [] if real in walked else sorted(files):
+                if not (is_audio_name(name) or _is_left_out(name)):
                     relative = os.path.relpath(os.path.join(folder, name), path)
                     self._by_path.setdefault(os.path.splitext(relative)[0], []).append(relative)
                     self._by_stem.setdefault(os.path.splitext(name)[0], []).append(relative)
+            walked.add(real)
         if not self._by_path:
             raise UsageError(f"{path} has no files with times; give another folder with {option('--times')}")
 
@@ -224,7 +230,9 @@ class _Folder:
                 ((file, form),) = found
                 self._used.add(file)
                 path = os.path.join(self._path, file)
-                self._digests[file] = input_file(path).sha256
+                digest = input_file(path).sha256
+                if self._digests.setdefault(file, digest) != digest:
+                    raise InputChangedError(f"{path} was changed during the run; run {same_command()} again")
                 return path, form
             others += files
         form_asked = "a form that is known" if self._format == "auto" else f"the form {self._format}"
@@ -256,6 +264,15 @@ class _Folder:
         """The files that were read, as one."""
         content = json.dumps(sorted(self._digests.items())).encode()
         return InputFile(self._path, hashlib.sha256(content).hexdigest())
+
+
+def _is_left_out(name: str) -> bool:
+    """Whether a file or folder is hidden, or holds the state of runs."""
+    return name.startswith(".") or name.endswith(".prepcli")
+
+
+def _stop(error: OSError) -> None:
+    raise error
 
 
 def _read(path: str, form: Form, names: _Names) -> list[Timed]:
@@ -302,7 +319,8 @@ def _form_of_head(head: bytes, path: str) -> Form | None:
             return form_of(decoded(head[:num_bytes], path), path)
         except RecordRejected:
             continue
-    return None
+    # Each form shows in ASCII. Reading the file is a reject with the remedy; without a form it would not be found.
+    return form_of(head.decode("latin-1"), path)
 
 
 def _has_keys(path: str) -> bool:
@@ -319,4 +337,4 @@ def _hashes(path: str) -> tuple[int, int, int]:
 
 
 def _missing(names: _Names, where: str) -> RecordRejected:
-    return RecordRejected(RejectReason.MISSING_TRANSCRIPT, f"there are no times for {names}: {where}")
+    return RecordRejected(RejectReason.MISSING_FIELD, f"there are no times for {names}: {where}")

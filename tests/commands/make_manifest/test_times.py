@@ -58,17 +58,19 @@ def test_lines_outside_of_the_audio_follow_the_gate(audio: Path, tmp_path: Path)
 
 def test_speakers_without_texts_and_segments_to_the_end(audio: Path, tmp_path: Path) -> None:
     write_lines_of(
-        tmp_path / "t.rttm", "SPEAKER y 1 0.5 0.25 <NA> <NA> ann <NA> <NA>", "SPEAKER no 1 0 1 <NA> <NA> bob <NA>"
+        tmp_path / "t.rttm",
+        "SPEAKER y 1 0.5 0.25 <NA> <NA> ann <NA> <NA>",
+        "SPEAKER no 1 0 1 <NA> <NA> bob <NA>",
+        "SPEAKER another 1 0 1 <NA> <NA> bob <NA>",
     )
     done = make(audio, tmp_path / "m.json", "--times", tmp_path / "t.rttm")
     assert read_lines(tmp_path / "m.json") == [
         {"audio_filepath": "audio/b/y.flac", "duration": 0.25, "offset": 0.5, "speaker": "ann"}
     ]
-    assert "1 names in" in done.out
-    assert "t.rttm match no audio, such as no" in done.out
+    assert f"2 names in {tmp_path / 't.rttm'} match no audio, the first is another" in done.out
     assert "no record has a text" not in done.out
     reasons = [(reject["audio_filepath"], reject["reject_reason"]) for reject in rejects(tmp_path / "m.json")]
-    assert reasons == [("audio/a/x.wav", "missing_transcript"), ("audio/b/x.wav", "missing_transcript")]
+    assert reasons == [("audio/a/x.wav", "missing_field"), ("audio/b/x.wav", "missing_field")]
     write_lines_of(tmp_path / "data/segments", "u1 y 0.75 -1", "u2 y 0 0.5")
     write_lines_of(tmp_path / "data/text", "u1 end", "u2 begin")
     make(audio, tmp_path / "k.json", "--times", tmp_path / "data")

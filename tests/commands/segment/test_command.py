@@ -235,14 +235,14 @@ def test_what_is_left_out_is_listed(tmp_path: Path) -> None:
         "bad_field": 1,
         "bad_offset": 2,
         "below_min_duration": 1,
-        "missing_transcript": 1,
+        "missing_field": 1,
         "too_long": 1,
     }
     found = {line["reject_reason"]: line for line in rejected(tmp_path / "out.json")}
     assert (found["too_long"]["offset"], found["too_long"]["duration"]) == (0.0, 25.0)
     assert "--max 20" in found["too_long"]["reject_detail"]
     assert "--min 1" in found["below_min_duration"]["reject_detail"]
-    assert found["missing_transcript"]["audio_filepath"].endswith("b.wav")
+    assert found["missing_field"]["audio_filepath"].endswith("b.wav")
     seconds = report["details"]["seconds"]
     assert seconds["in"] == 120
     assert seconds["rejects"] == pytest.approx(25 + 0.7 + 0.1 + 40 + 40)

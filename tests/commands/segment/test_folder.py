@@ -9,7 +9,7 @@ from prepcli.errors import UsageError
 from tests.commands.segment.test_command import talk
 
 
-def test_files_are_sorted_and_what_is_no_audio_is_left_out(tmp_path: Path) -> None:
+def test_files_are_sorted_and_others_are_left_out(tmp_path: Path) -> None:
     for name in ("b.wav", "a/z.flac", ".hidden.wav", "x.prepcli/y.wav"):
         talk(tmp_path / name, 0.5)
     (tmp_path / "notes.txt").write_text("x")

@@ -171,8 +171,26 @@ def write_manifest(path: Path, records: list[dict[str, Any]]) -> None:
     path.write_text("".join(lines), encoding="utf-8")
 
 
+def write_subtitles(folder: Path, segments: list[dict[str, Any]]) -> None:
+    """An SRT file beside each long recording: each cue is a sentence, from its first sound to its last."""
+    for path in dict.fromkeys(segment["audio_filepath"] for segment in segments):
+        cues = [segment for segment in segments if segment["audio_filepath"] == path]
+        times = [(cue["offset"] + MARGIN, cue["offset"] + cue["duration"] - MARGIN) for cue in cues]
+        texts = [
+            f"{number}\n{srt_time(start)} --> {srt_time(end)}\n{cue['text']}\n"
+            for number, (cue, (start, end)) in enumerate(zip(cues, times, strict=True), start=1)
+        ]
+        (folder / path).with_suffix(".srt").write_text("\n".join(texts), encoding="utf-8")
+
+
+def srt_time(seconds: float) -> str:
+    """A time below an hour, such as 00:01:02,500."""
+    milliseconds = round(1000 * seconds)
+    return f"00:{milliseconds // 60_000:02d}:{milliseconds // 1000 % 60:02d},{milliseconds % 1000:03d}"
+
+
 def make(out: Path) -> None:
-    """The whole corpus: `sNN/*.flac`, `long/*.flac`, and the manifests."""
+    """The whole corpus: `sNN/*.flac`, `long/*.flac` with subtitles, and the manifests."""
     manifest: list[dict[str, Any]] = []
     segments: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as scratch:
@@ -201,6 +219,7 @@ def make(out: Path) -> None:
     transcripts = [f"{Path(record['audio_filepath']).stem} {record['text']}\n" for record in manifest]
     (out / "transcripts.txt").write_text("".join(transcripts), encoding="utf-8")
     write_manifest(out / "segments.json", segments)
+    write_subtitles(out, segments)
     write_manifest(out / "manifest_with_context.json", [record | context_of(record, manifest) for record in manifest])
 
 

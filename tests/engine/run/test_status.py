@@ -18,7 +18,7 @@ from prepcli.engine.run.status import read_status
 from prepcli.engine.state.workspace import Workspace, read_document, write_json
 from prepcli.processes.owner import Owner
 from prepcli.processes.ranks import Rank
-from tests.conftest import SHORT_CORPUS
+from tests.conftest import MINI_CORPUS, SHORT_CORPUS
 from tests.support.running import HANG_SECONDS, prepcli, start_prepcli
 
 MANIFEST = SHORT_CORPUS / "manifest.json"
@@ -218,3 +218,12 @@ def test_several_outputs_are_one_table(tmp_path: Path) -> None:
         "stopped",
         "not_started",
     ]
+
+
+def test_records_that_a_run_divides_are_counted_by_their_parts(tmp_path: Path) -> None:
+    out = tmp_path / "windows.json"
+    done = prepcli("segment", MINI_CORPUS / "long", out, "--by", "windows", "--window", 2)
+    assert done.code == 0, done.err
+    status = prepcli("status", out, "--json").json
+    assert (status["records_in"], status["records_out"]) == (9, 8)
+    assert isinstance(status["records_in"], int)

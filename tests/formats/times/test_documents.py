@@ -69,7 +69,29 @@ def test_a_segment_without_times_lies_where_its_words_lie() -> None:
 def test_words_of_writings_without_blanks() -> None:
     words = [{"word": char, "start": number, "end": number + 1} for number, char in enumerate("你好世界")]
     (line,) = timed_of({"segments": [{"start": 0, "end": 4, "text": "你好,世界", "words": words}]})
-    assert text_of(line.words[:2]) == "你好"
+    assert text_of(line.words[:2]) == "你好,"
+
+
+def test_words_are_as_in_the_text_of_their_line() -> None:
+    words = [{"word": word, "start": at, "end": at + 1} for at, word in enumerate(("he", "said", "it's", "done"))]
+    segment = {"start": 0, "end": 4, "text": 'He said: (It\'s) "done"!', "words": words}
+    (line,) = timed_of({"segments": [segment]})
+    assert [item.text for item in line.words] == ["He", " said:", " (It's)", ' "done"!']
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "expected"),
+    [
+        ("he said it is done", ["he", "said", "it's", "done"], [" he", " said", " it's", " done"]),
+        ("what a rat sat", ["at", "sat"], [" at", " sat"]),
+        ("a b c", ["a", "b"], [" a", " b"]),
+        ("你好世界", ["妳", "好", "世界"], ["妳", "好", "世界"]),
+    ],
+)
+def test_words_stay_as_they_are_if_the_text_has_others(text: str, words: list[str], expected: list[str]) -> None:
+    items = [{"word": word, "start": at, "end": at + 1} for at, word in enumerate(words)]
+    (line,) = timed_of({"segments": [{"start": 0, "end": 9, "text": text, "words": items}]})
+    assert [item.text for item in line.words] == expected
 
 
 def test_faster_whisper_as_a_list_of_segments() -> None:
@@ -147,14 +169,15 @@ def test_damaged(document: object, message: str) -> None:
 def test_no_text_is_lost_whatever_times_are_missing() -> None:
     draw = draw_for("test_no_text_is_lost_whatever_times_are_missing")
     for _ in range(500):
-        chosen = draw.choices(("a", "b-c", "don't", "42", "é.", "你"), k=draw.randrange(1, 9))
+        chosen = draw.choices(("a", "b-c", "don't", "42", "é.", "你", "İx"), k=draw.randrange(1, 9))
+        said = [draw.choice(("{}", "({})", '"{}', "{}?!", "- {}")).format(text.title()) for text in chosen]
         whisper_like = draw.random() < 0.5
         words = [{"word": f" {text}" if whisper_like else text} for text in chosen]
         timed = sorted(draw.sample(range(len(words)), draw.randrange(len(words) + 1)))
         for index in timed:
             words[index] |= {"start": index, "end": index + 1}  # type: ignore[dict-item]
-        segment = {"start": 0, "end": 99, "text": " ".join(chosen), "words": words}
+        segment = {"start": 0, "end": 99, "text": " ".join(said if not whisper_like else chosen), "words": words}
         (line,) = timed_of(json.loads(json.dumps({"segments": [segment]})))
-        assert line.text == " ".join(chosen)
+        assert line.text == segment["text"]
         assert text_of(line.words) == (line.text if timed else "")
         assert [item.start for item in line.words] == timed

@@ -53,6 +53,7 @@ def test_objects_with_keys(tmp_path: Path) -> None:
         (1, "SPEAKER talk\nSPEAKER\n", "x:2 names no recording; correct the line, or remove it"),
         (None, '[{"key": "a"}, {"text": "b"}]', "x:1 has an object without a key"),
         (None, '[{"key": "a"}', "x is damaged JSON"),
+        (None, '[{"key": ' + "[" * 100_000, "x is damaged JSON"),
     ],
 )
 def test_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column: int | None, text: str, message: str) -> None:

@@ -18,6 +18,7 @@ CTM = "talk 1 0.0 0.5 2\ntalk 1 0.5 0.5 3\n"
         ("WEBVTT\n\n00:01.000 --> 00:02.000\na\n", "x.srt", "vtt"),
         ('File type = "ooTextFile"\nObject class = "TextGrid"\n', "x.txt", "textgrid"),
         ('  {"segments": []}', "x.txt", "json"),
+        ('{"audio_filepath": "a.wav", "duration": 1.0}\n', "m.json", None),
         (";; comment\nSPEAKER talk 1 0 1 <NA> <NA> ann <NA> <NA>\n", "x.txt", "rttm"),
         ("0.5\t1.5\thello\n\\\t100\t200\n2\t3\n", "x.txt", "audacity"),
         ("0,5\t1,5\thello\n", "x.txt", "audacity"),

@@ -1,11 +1,12 @@
 """The times of recordings are found by name, in folders and in files of one or many."""
 
+import gzip
 import json
 from pathlib import Path
 
 import pytest
 
-from prepcli.errors import RecordRejected, UsageError
+from prepcli.errors import InputChangedError, RecordRejected, UsageError
 from prepcli.formats.times.timed import Timed
 from prepcli.formats.times.times import Times
 
@@ -53,12 +54,9 @@ def test_a_folder_with_a_file_for_each_recording() -> None:
     assert texts(times, "x/one.flac") == ["c/deep/one", "later"]
     assert texts(times, "four.wav") == ["four"]
     assert (
-        rejected(times, "c/talk.wav")
-        == "missing_transcript: there are no times for c/talk, c/talk.wav: looked for in times"
+        rejected(times, "c/talk.wav") == "missing_field: there are no times for c/talk, c/talk.wav: looked for in times"
     )
-    assert (
-        rejected(times, "five.wav") == "missing_transcript: there are no times for five, five.wav: looked for in times"
-    )
+    assert rejected(times, "five.wav") == "missing_field: there are no times for five, five.wav: looked for in times"
     assert list(times.unused()) == []
     read = times.inputs
     assert read != before
@@ -67,6 +65,27 @@ def test_a_folder_with_a_file_for_each_recording() -> None:
     for path in ("a/talk.wav", "b/talk.wav", "x/one.flac", "four.wav"):
         again.of(path)
     assert again.inputs[0].sha256 != read[0].sha256
+
+
+def test_folders_are_walked_as_those_of_audio_are() -> None:
+    """Links are followed, but no loops; hidden files and the state of runs are left out."""
+    write("elsewhere/deep/talk.srt", SRT.format("linked"))
+    write("times/.hidden.srt", SRT.format("x"))
+    write("times/m.json.prepcli/report.json", "{}")
+    Path("times/link").symlink_to("../elsewhere")
+    Path("elsewhere/loop").symlink_to("../times")
+    times = Times("times", "auto", ["talk.wav"])
+    assert list(times.unused()) == ["link/deep/talk.srt"]
+    assert texts(times, "talk.wav") == ["linked", "later"]
+
+
+def test_a_file_that_changes_during_the_run_stops_it() -> None:
+    path = write("times/talk.srt", SRT.format("a"))
+    times = Times("times", "auto", ["talk.wav"])
+    times.of("talk.wav")
+    write(path, SRT.format("b"))
+    with pytest.raises(InputChangedError, match=r"times/talk.srt was changed during the run"):
+        times.of("talk.wav")
 
 
 def test_a_file_in_no_known_form_is_named() -> None:
@@ -93,7 +112,7 @@ def test_two_files_of_a_recording_are_a_reject_that_names_both() -> None:
 def test_a_stem_of_several_recordings_matches_none_of_them() -> None:
     write("talk.ctm", CTM)
     times = Times("talk.ctm", "auto", ["a/talk.wav", "b/talk.wav", "a/talk.wav"])
-    assert rejected(times, "a/talk.wav").startswith("missing_transcript")
+    assert rejected(times, "a/talk.wav").startswith("missing_field")
     assert texts(times, "a/talk.wav", "talk") == [" one", " two"], "an id is the recording's own"
     assert texts(Times("talk.ctm", "auto", ["a/talk.wav", "a/talk.wav"]), "a/talk.wav") == [" one", " two"]
 
@@ -102,7 +121,7 @@ def test_two_encodings_of_a_recording_have_no_times() -> None:
     """As with transcripts beside the audio: it cannot be known whose they are. The whole name decides."""
     write("times/talk.srt", SRT.format("a"))
     times = Times("times", "auto", ["talk.wav", "talk.flac"])
-    assert rejected(times, "talk.wav").startswith("missing_transcript")
+    assert rejected(times, "talk.wav").startswith("missing_field")
     write("times/talk.flac.srt", SRT.format("b"))
     times = Times("times", "auto", ["talk.wav", "talk.flac"])
     assert texts(times, "talk.flac") == ["b", "later"]
@@ -112,7 +131,7 @@ def test_the_path_goes_before_a_name() -> None:
     write("all.ctm", CTM)
     times = Times("all.ctm", "auto", ["talk.wav", "a/talk.wav"])
     assert texts(times, "talk.wav") == [" one", " two"]
-    assert rejected(times, "a/talk.wav").startswith("missing_transcript")
+    assert rejected(times, "a/talk.wav").startswith("missing_field")
 
 
 def test_a_file_of_many_recordings() -> None:
@@ -183,6 +202,14 @@ def test_halves_of_characters_and_broken_json_are_rejects() -> None:
     assert "talk.json: it is not JSON" in rejected(Times("talk.json", "auto", ["talk.wav"]), "talk.wav")
 
 
+def test_another_encoding_is_named_and_not_a_missing_file() -> None:
+    Path("times").mkdir()
+    Path("times/talk.srt").write_bytes(SRT.format("größer\n" * 3).encode("latin-1"))
+    for path in ("times", "times/talk.srt"):
+        reject = rejected(Times(path, "auto", ["talk.wav"]), "talk.wav")
+        assert "not_utf8: times/talk.srt is not UTF-8; convert it: iconv" in reject
+
+
 @pytest.mark.parametrize(
     ("path", "format", "message"),
     [
@@ -190,11 +217,13 @@ def test_halves_of_characters_and_broken_json_are_rejects() -> None:
         ("empty", "auto", "empty has no files with times"),
         ("plain.txt", "auto", "plain.txt has no times in a form that is known .*; name its form with --times-format"),
         ("talk.srt", "json", "talk.srt is srt, not json; leave out --times-format"),
+        ("x.ctm.gz", "auto", "x.ctm.gz is compressed; unpack it first"),
         ("s3://bucket/talk.srt", "auto", "lies in a store; copy it"),
     ],
 )
 def test_wrong_calls(path: str, format: str, message: str) -> None:
     Path("empty").mkdir()
+    Path("x.ctm.gz").write_bytes(gzip.compress(CTM.encode()))
     write("plain.txt", "a plain text\n")
     write("talk.srt", SRT.format("a"))
     with pytest.raises(UsageError, match=message):
