@@ -83,6 +83,7 @@ def test_shards_for_wenet_and_file_lists(tmp_path: Path) -> None:
         (("score", MANIFEST, "out.json"), "score"),
         (("score", MANIFEST, "out.json", "--fields", "speech"), "score"),
         (("score", MANIFEST, "out.json", "--fields", "text"), "score"),
+        (("segment", MANIFEST, "out.json"), "score"),
         (("inspect", "s3://bucket/m.json"), "s3"),
         (("verify", "s3://bucket/set"), "s3"),
         (("estimate-bins", "s3://bucket/m.json"), "s3"),

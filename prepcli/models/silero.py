@@ -6,6 +6,7 @@ limits PyTorch to one thread in the whole process. A test compares the segments 
 `get_speech_timestamps`.
 """
 
+import importlib.util
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
@@ -36,15 +37,17 @@ Segments = list[tuple[int, int]]
 """The first sample of each segment of speech, and the sample after its last, at 16 kHz."""
 
 
-def model_file() -> Path:
-    """Return the file of the sequence model in the installed package.
+def model_file(use: str = "the fields of speech") -> Path:
+    """Return the file of the sequence model in the installed package; `use` are the results that need it, for messages.
 
     Raises:
-        UsageError: the package, or its sequence model, is not installed.
+        UsageError: the package, its sequence model, or the package that runs it is not installed.
     """
-    if path := file_of_package("silero_vad", "data/silero_vad_16k_sequence.onnx"):
-        return path
-    raise UsageError("the fields of speech need silero-vad 6.2.3 or newer: pip install 'prepcli[score]'")
+    path = file_of_package("silero_vad", "data/silero_vad_16k_sequence.onnx")
+    if path is None or importlib.util.find_spec("onnxruntime") is None:
+        package = "silero-vad 6.2.3 or newer" if path is None else "onnxruntime"
+        raise UsageError(f"{use} need {package}: pip install 'prepcli[score]'")
+    return path
 
 
 @lru_cache(maxsize=1)

@@ -23,6 +23,7 @@ JOBS: dict[str, list[object]] = {
     "manifest-to-parquet": [],
     "convert-audio": [],
     "prepare-texts": [],
+    "segment": ["--by", "windows"],
 }
 """Commands that read a manifest and write an output, with the options that they need."""
 
@@ -48,7 +49,6 @@ def everything(folder: Path) -> tuple[dict[str, str], list[Path]]:
     ("manifest", "words"),
     [
         ("none.json", "not found: none.json"),
-        ("s01", "prepcli make-manifest s01 OUT.json"),
         ("empty.json", "in empty.json: "),
         ("text.json.gz", "text.json.gz is damaged or not a gzip file"),
         ("cut.json.gz", "cut.json.gz is cut short"),
@@ -62,6 +62,12 @@ def test_manifests(folder: Path, command: str, manifest: str, words: str) -> Non
     assert (done.code, done.out) == (2, "")
     assert words in done.error_line
     assert everything(folder) == before
+
+
+@pytest.mark.parametrize("command", [command for command in JOBS if command != "segment"])
+def test_a_folder_of_audio(folder: Path, command: str) -> None:
+    """Only `segment` takes one."""
+    test_manifests(folder, command, "s01", "prepcli make-manifest s01 OUT.json")
 
 
 def test_a_refused_output_keeps_what_it_had_and_gets_nothing(folder: Path) -> None:

@@ -22,6 +22,7 @@ CALLS = {
     "fix-durations": "m.json OUT.json",
     "prepare-texts": "m.json OUT.json",
     "score": "m.json OUT.json --fields text",
+    "segment": "m.json OUT.json --by windows --min 0.1",
     "filter": "m.json OUT.json",
     "split": "m.json OUT --part a=rest",
     "find-duplicates": "m.json OUT.jsonl --by text",

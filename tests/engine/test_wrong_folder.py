@@ -63,6 +63,7 @@ COMMANDS: list[list[object]] = [
     ["manifest-to-parquet"],
     ["convert-audio"],
     ["fix-durations"],
+    ["segment", "--by", "windows"],
     ["make-manifest"],
 ]
 

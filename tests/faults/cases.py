@@ -149,6 +149,14 @@ def _score(place: Place) -> list[object]:
     return ["score", place.manifest(), place.run / "out.json"]
 
 
+def _segment(place: Place) -> list[object]:
+    manifest = place.manifest()
+    rows = [f"{Path(record['audio_filepath']).stem} 1 0 0.1 word\n" for record in read_lines(manifest)]
+    (place.inputs / "all.ctm").write_text("".join(rows))
+    times = ("--times", place.inputs / "all.ctm", "--rttm-out", place.run / "rttm")
+    return ["segment", manifest, place.run / "out.json", "--by", "windows", "--window", 0.1, "--min", 0.02, *times]
+
+
 def _prepare_texts(place: Place) -> list[object]:
     lines = "".join(f"Line {number} of a text that somebody may read.\n" for number in range(30))
     (place.inputs / "texts.txt").write_text(lines)
@@ -229,6 +237,7 @@ CASES: dict[str, Callable[[Place], list[object]]] = {
     "split": _split,
     "duplicates": _duplicates,
     "score": _score,
+    "segment": _segment,
     "prepare-texts": _prepare_texts,
     "index": _index,
     "download": _download,

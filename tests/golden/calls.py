@@ -23,6 +23,7 @@ JOBS = {
     "mels": ("manifest-to-mels {manifest} out --devices cpu", "out", "--n-mel-channels 40"),
     "convert": ("convert-audio {manifest} out --force-codec wav", "out", "--target-sample-rate 8000"),
     "fix-durations": ("fix-durations {manifest} out.json", "out.json", "--audio-base-dir corpus/s01"),
+    "segment": ("segment {manifest} out.json --by windows --window 0.5 --min 0.1", "out.json", "--channel mix"),
     "score": ("score {manifest} out.json", "out.json", "--fields text"),
     "filter": ("filter {manifest} out.json --keep 'duration > 0.2' --unique text", "out.json", "--sample 0.5"),
     "split": ("split {manifest} out --part a=0.5 --part b=rest", "out", "--seed 3"),
@@ -330,6 +331,27 @@ COMMANDS: dict[str, str] = {
         0 prepare-texts corpus/texts.txt texts.json --num-shards 2 --speakers 0-3 --is-normalized --json
         0 fix-durations corpus/wrong_durations.json fixed.json
         0 fix-durations corpus/segments.json fixed2.json --json
+    """,
+    "segmenting": """
+        0 segment corpus/long times.json --by times --times corpus/long --max 5 --join-pause 0.1
+        0 again --json
+        2 segment corpus/long times.json --by times --times corpus/long --max 6
+        0 segment corpus/long times.json --by times --times corpus/long --max 6 --overwrite --json
+        0 verify times.json
+        0 inspect times.json
+        0 segment corpus/long sentences.json --by times --times corpus/long/s01.srt --end-at punctuation --dry-run
+        0 segment corpus/long speech.json --by speech --max 5
+        0 segment corpus/segments.json apart.json --by speech --min 0.2 --cut files --json
+        0 verify files
+        0 segment corpus/long whisper.json --by windows --window 6 --times corpus/long --whisper-times
+        0 segment corpus/long turns.json --by times --times corpus/turns.rttm --same-speaker --overlap keep
+        0 segment corpus/long rttm.json --by windows --window 6 --times corpus/turns.rttm --rttm-out rttm --json
+        0 status rttm.json
+        3 segment corpus/long none.json --by times
+        0 segment corpus/long none.json --by times --max-rejects 1 --json
+        2 segment corpus/long wrong.json --by windows --max 5
+        2 segment corpus/long wrong.json --by times --times corpus/none
+        2 segment tokens wrong.json --by windows
     """,
     "estimating": """
         0 estimate-bins corpus/manifest.json -b 4

@@ -62,6 +62,9 @@ def corpus(folder: Path) -> None:
     write_audio(folder / "voice.wav", 0.5, 24000)
     shutil.copytree(MINI_CORPUS / "long", folder / "long")
     shutil.copy(MINI_CORPUS / "segments.json", folder)
+    turns = (("0.05", "2.40", "a"), ("2.30", "2.00", "b"), ("4.59", "3.10", "a"), ("8.05", "8.60", "b"))
+    lines = [f"SPEAKER s01 1 {start} {seconds} <NA> <NA> {who} <NA> <NA>\n" for start, seconds, who in turns]
+    (folder / "turns.rttm").write_text("".join(lines))
     wrong = [line | {"duration": line["duration"] + 0.1 * (number % 3)} for number, line in enumerate(records())]
     with_audio(folder, "wrong_durations.json", without_context(wrong))
     names = [f"{line['audio_filepath']}|{line['text']}|{line['speaker'][-5:-2]}\n" for line in records()]

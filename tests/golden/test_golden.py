@@ -24,6 +24,7 @@ PACKAGES = {
     "golden:|resemblyzer|manifest-to-mels|inspect": "torch",
     "resemblyzer": "resemblyzer",
     "score": "pyloudnorm",
+    "by speech": "silero_vad",
     "parquet|datasets|omnilingual": "pyarrow",
     "download lhotse": "lhotse",
     "tokens": "sentencepiece",

@@ -178,6 +178,20 @@ def scores(folder: Path) -> Case:
     return undisturbed(case, folder)
 
 
+def segmented(folder: Path) -> Case:
+    """Windows of long recordings in six units, with words of a file of all; three recordings have no audio."""
+    write_audio(folder / "talk.wav", 3600.0, 8000)
+    records = [{"audio_filepath": f"talk{number}.wav", "duration": 3600.0} for number in range(12)]
+    for record in records:
+        (folder / record["audio_filepath"]).symlink_to("talk.wav")
+    rows = [f"talk{talk} 1 {3 * number} 0.4 word{number}\n" for talk in range(12) for number in range(1200)]
+    (folder / "all.ctm").write_text("".join(rows))
+    manifest = write_lines(folder / "manifest.json", with_missing(records, 3, 4))
+    options = ("--by", "times", "--times", folder / "all.ctm", "--join-pause", 3, "--max-rejects", 3)
+    more: dict[str, Any] = {"units": "records_*", "verified": False}
+    return undisturbed(Case("segment", manifest, options, 6, 3, **more), folder)
+
+
 def voices(folder: Path) -> Case:
     """The mini corpus with two names for each speaker, and three records without audio."""
     records = read_lines(MINI_CORPUS / "manifest.json")
@@ -446,6 +460,7 @@ JOBS = {
     "split": Job(divided, ((kill_main, 0, 2), (kill_a_worker, 3, 1))),
     "duplicates": Job(duplicates, ((kill_main, 0, 2), (kill_a_worker, 2, 1))),
     "score": Job(scores, ((kill_main, 0, 2),), (5,), ()),
+    "segment": Job(segmented, ((kill_main, 0, 2), (kill_a_worker, 2, 3))),
     "voices": Job(voices, ((kill_main, 3, 5),), (), ()),
     "context": Job(
         context,

@@ -25,7 +25,7 @@ MANIFEST = str(SHORT_CORPUS / "manifest.json")
 SLOW = pytest.mark.slow
 IN_WORKERS = (
     *("tarred", "reshuffled", "shar", "wenet", "parquet", "omnilingual", "convert"),
-    *("make-manifest", "filter", "split", "fisher", "download", "lhotse"),
+    *("make-manifest", "filter", "split", "segment", "fisher", "download", "lhotse"),
 )
 
 

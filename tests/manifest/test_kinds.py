@@ -31,6 +31,7 @@ COMMANDS: tuple[tuple[object, ...], ...] = (
     ("estimate-bins", "{}"),
     ("verify", "{}"),
     ("fix-durations", "{}", "out.json"),
+    ("segment", "{}", "out.json", "--by", "windows"),
     ("make-manifest", "{}", "out.json"),
 )
 

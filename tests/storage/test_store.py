@@ -117,6 +117,7 @@ def test_curation_reads_from_the_store(
     commands: dict[str, tuple[str, str, list[object]]] = {
         "filter": ("kept.json", "kept.json", ["--keep", "duration > 1"]),
         "score": ("scored.json", "scored.json", []),
+        "segment": ("windows.json", "windows.json", ["--by", "windows", "--window", 2, "--min", 0.1]),
         "split": ("parts", "parts/dev.json", ["--part", "train=rest", "--part", "dev=0.3"]),
         "find-duplicates": ("groups.jsonl", "groups.jsonl", ["--by", "audio,text"]),
     }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 from typing_extensions import Unpack
 
 from prepcli.engine.run.options import JobArguments, RecordArguments
-from prepcli.errors import RecordRejected, UsageError, option
+from prepcli.errors import RecordRejected, TooManyRejectsError, UsageError, option
 from prepcli.interface.command import command
 from prepcli.interface.options import Option, Paths, PathText, folder_of
 from prepcli.interface.shared_options import Channel, OutFile, TimesFormat
@@ -226,8 +226,11 @@ def segment(
     if output.engine.dry_run:
         with tempfile.TemporaryDirectory(prefix="prepcli-") as place:
             output, engine = OutputFile(Path(place, output.name)), output.engine
-            output.engine = dataclasses.replace(engine, dry_run=False, rank=Rank(), budget=type(engine.budget)(1e9))
-            report = run(output, plan, write, join, settings=shaping)
+            output.engine = dataclasses.replace(engine, dry_run=False, rank=Rank())
+            try:
+                report = run(output, plan, write, join, settings=shaping)
+            except TooManyRejectsError as error:
+                report = error.report
         del report.details["manifest"]
         details = report.details | {"rejects_by_reason": report.rejects_by_reason}
         removed: dict[str, Any] = {"outputs": {}, "rejects_filepath": "", "retry_with": None, "repair_with": None}
@@ -269,4 +272,4 @@ def _check(asked: Any) -> None:
     if asked.by == "speech":
         from prepcli.models.silero import model_file
 
-        model_file()
+        model_file("segments of speech")
