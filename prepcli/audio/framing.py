@@ -22,12 +22,16 @@ class Framing:
 
     def add(self, block: NDArray[np.float32]) -> Iterator[NDArray[np.float32]]:
         """Yield the samples of each group of frames that is complete with `block`; see `frames`."""
-        samples = np.concatenate((self._rest, block)) if len(self._rest) else block
-        first = 0
-        while len(samples) - first >= self._needed:
-            yield samples[first : first + self._needed]
-            first += self._group
-        self._rest = samples[first:]
+        at = -len(self._rest)  # the place of the next frame in the block
+        while len(block) - at >= self._needed:
+            yield self._part(block, at, at + self._needed)
+            at += self._group
+        self._rest = self._part(block, at, len(block))
+
+    def _part(self, block: NDArray[np.float32], start: int, end: int) -> NDArray[np.float32]:
+        if start >= 0:
+            return block[start:end]
+        return np.concatenate((self._rest[start:], block[: max(end, 0)]))[: end - start]
 
     def end(self, zeros: int = 0) -> Iterator[NDArray[np.float32]]:
         """Yield the samples of the frames that are left, after `zeros` zeros at the end."""

@@ -6,6 +6,7 @@ uses BLAS, whose sums depend on the number of threads.
 """
 
 import math
+from array import array
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
@@ -302,8 +303,7 @@ class FrameMeter:
 
     def __init__(self, rate: int) -> None:
         self._framing = Framing(round(0.025 * rate), max(1, round(0.01 * rate)), _FRAMES_AT_ONCE)
-        self._power: list[NDArray[np.float64]] = [np.empty(0)]
-        self._mean: list[NDArray[np.float64]] = [np.empty(0)]
+        self._power, self._mean = array("d"), array("d")
 
     def add(self, mono: NDArray[np.float32]) -> None:
         """Take the next samples."""
@@ -312,14 +312,14 @@ class FrameMeter:
     def _add_groups(self, groups: Iterable[NDArray[np.float32]]) -> None:
         for group in groups:
             frames = self._framing.frames(group.astype(np.float64))
-            self._power.append(np.einsum("ij,ij->i", frames, frames) / self._framing.size)
-            self._mean.append(frames.mean(axis=1))
+            self._power.frombytes((np.einsum("ij,ij->i", frames, frames) / self._framing.size).tobytes())
+            self._mean.frombytes(frames.mean(axis=1).tobytes())
 
     def frames(self) -> Frames:
         """Return the power of the frames."""
         self._add_groups(self._framing.end())
-        power, mean = np.concatenate(self._power), np.concatenate(self._mean)
-        return Frames(_without_offset(power, mean), self._framing.size, self._framing.hop)
+        power = _without_offset(np.frombuffer(self._power), np.frombuffer(self._mean))
+        return Frames(power, self._framing.size, self._framing.hop)
 
 
 def _without_offset(power: NDArray[np.float64], mean: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -370,8 +370,8 @@ def _chosen(samples: "NDArray[Any]", channel: Channel | None) -> "NDArray[Any]":
     return mean_of_channels(samples) if channel == MIX else samples[:, channel : channel + 1]
 
 
-BLOCK_SAMPLES = 1 << 19
-"""Samples per channel of a block of `decoded_blocks`: 10 to 60 s of speech."""
+BLOCK_SAMPLES = 1 << 18
+"""Samples per channel of a block of `decoded_blocks`: 6 to 30 s of speech."""
 
 
 def decoded_blocks(segment: Segment) -> "Iterator[NDArray[Any]]":

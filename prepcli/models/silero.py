@@ -93,7 +93,7 @@ def speech_segments(probabilities: NDArray[np.float32], num_samples: int, pad: i
     """
     segments: Segments = []
     start = silent_from = -1
-    for number, probability in enumerate(probabilities.tolist()):
+    for number, probability in enumerate(map(float, probabilities)):
         at = number * FRAME
         if probability >= THRESHOLD:
             silent_from = -1

@@ -151,9 +151,11 @@ def _score(place: Place) -> list[object]:
 
 def _segment(place: Place) -> list[object]:
     manifest = place.manifest()
-    rows = [f"{Path(record['audio_filepath']).stem} 1 0 0.1 word\n" for record in read_lines(manifest)]
-    (place.inputs / "all.ctm").write_text("".join(rows))
-    times = ("--times", place.inputs / "all.ctm", "--rttm-out", place.run / "rttm")
+    (place.inputs / "times").mkdir()
+    for record in read_lines(manifest):
+        stem = Path(record["audio_filepath"]).stem
+        (place.inputs / f"times/{stem}.rttm").write_text(f"SPEAKER {stem} 1 0 0.1 <NA> <NA> anna <NA> <NA>\n")
+    times = ("--times", place.inputs / "times", "--rttm-out", place.run / "rttm")
     return ["segment", manifest, place.run / "out.json", "--by", "windows", "--window", 0.1, "--min", 0.02, *times]
 
 

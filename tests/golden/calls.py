@@ -74,12 +74,12 @@ BROKEN = """
 {bad_lines} {bad_lines_call}
 0 again --max-rejects 99
 {bad_lines} again --json
-$ rm -r out*
+$ rm -rf out*
 {bad_audio} {bad_audio_call} --max-rejects 99 --json
 {bad_audio} again
 $ cp corpus/s01/*.flac bad_audio/s01/
 0 {bad_audio_call} --max-rejects 99 --retry-rejects
-$ rm -r out*
+$ rm -rf out*
 {many} {many_rejects_call} --num-workers 1
 {many} again --json
 0 again --max-rejects 0.6

@@ -179,14 +179,17 @@ def scores(folder: Path) -> Case:
 
 
 def segmented(folder: Path) -> Case:
-    """Windows of long recordings in six units, with words of a file of all; three recordings have no audio."""
+    """Hours of recordings in six units, by the words of a file of all; three recordings have no audio."""
     write_audio(folder / "talk.wav", 3600.0, 8000)
-    records = [{"audio_filepath": f"talk{number}.wav", "duration": 3600.0} for number in range(12)]
-    for record in records:
-        (folder / record["audio_filepath"]).symlink_to("talk.wav")
+    paths = [folder / f"talk{number}.wav" for number in range(12)]
+    for path in paths:
+        path.symlink_to("talk.wav")
+    records = [{"audio_filepath": str(path), "duration": 3600.0} for path in paths]
     rows = [f"talk{talk} 1 {3 * number} 0.4 word{number}\n" for talk in range(12) for number in range(1200)]
     (folder / "all.ctm").write_text("".join(rows))
-    manifest = write_lines(folder / "manifest.json", with_missing(records, 3, 4))
+    for record in with_missing(records, 3, 4):
+        record["audio_filepath"] = str(folder / record["audio_filepath"])
+    manifest = write_lines(folder / "manifest.json", records)
     options = ("--by", "times", "--times", folder / "all.ctm", "--join-pause", 3, "--max-rejects", 3)
     more: dict[str, Any] = {"units": "records_*", "verified": False}
     return undisturbed(Case("segment", manifest, options, 6, 3, **more), folder)

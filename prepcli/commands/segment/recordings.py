@@ -58,13 +58,13 @@ class Cut(NamedTuple):
     outside: Sequence[Item] = ()
 
 
-def cut(segment: Segment, lines: Sequence[Timed] | None, offset: float, settings: SegmentSettings) -> Cut:
+def cut(segment: Segment, lines: Sequence[Timed] | None, offset: float | None, settings: SegmentSettings) -> Cut:
     """Cut a recording.
 
     Args:
         segment: its audio.
         lines: its texts with times; None if there are none.
-        offset: the seconds in the times at which the audio begins.
+        offset: the seconds at which the audio begins in its file, if the times are those of the file; else None.
         settings: how.
 
     Raises:
@@ -77,8 +77,8 @@ def cut(segment: Segment, lines: Sequence[Timed] | None, offset: float, settings
         pieces = list(pack(spans, segment.num_samples, rules))
         made = Cut(pieces, [()] * len(pieces), [None] * len(pieces))
     else:
-        is_whole = segment.has_all_samples or lines is None or not offset
-        recording = Recording(segment.num_samples, rate, offset, is_whole)
+        is_whole = segment.has_all_samples or offset is None
+        recording = Recording(segment.num_samples, rate, offset or 0.0, is_whole)
         made = _Texts(lines, recording, settings, rules).cut()
     if not made.pieces and not made.outside:
         what = "the detector finds no speech" if lines is None else "its texts with times have no words and no lines"

@@ -57,21 +57,23 @@ class Texts:
         path = record.audio_filepath
         return os.path.relpath(path, self._folder) if self._folder else path
 
-    def of(self, record: Record) -> tuple[Sequence[Timed] | None, float]:
-        """The texts of a record, and the seconds in their times at which its audio begins; None if there are none.
+    def of(self, record: Record) -> tuple[Sequence[Timed] | None, float | None]:
+        """The texts of a record, or None; and the seconds at which it begins in the file whose times they have.
+
+        The second value is None if the times are those of the record.
 
         Raises:
             RecordRejected: there are none although they decide, or they are damaged.
         """
         if self._by == "speech":
-            return None, 0.0
+            return None, None
         if self._times is not None:
             return self._times.of(self._name(record), record.get("id")), record.offset
         for name in TIME_FIELDS:
             if (value := record.get(name)) is not None:
-                return timed_of({name: value}, name), 0.0
+                return timed_of({name: value}, name), None
         if self._by == "windows":
-            return None, 0.0
+            return None, None
         detail = f"there are no {', '.join(TIME_FIELDS[:-1])} and no {TIME_FIELDS[-1]}, and no {option('--times')}"
         raise RecordRejected(RejectReason.MISSING_FIELD, detail)
 
@@ -103,7 +105,7 @@ class SegmentLines:
         item: RecordItem,
         segment: Segment,
         lines: Sequence[Timed] | None,
-        offset: float,
+        offset: float | None,
         changes: Mapping[str, Value],
     ) -> float:
         """Cut the audio of a record, and write its segments and rejects; returns the seconds of its segments.
@@ -112,7 +114,7 @@ class SegmentLines:
             item: the record, which counts as one record in and out; this counts all others.
             segment: its audio.
             lines: its texts with times, or None.
-            offset: the seconds in the times at which the audio begins.
+            offset: as in `cut`.
             changes: fields with new values in all lines.
 
         Raises:

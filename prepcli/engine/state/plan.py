@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from prepcli.errors import option
+from prepcli.errors import naming, option
 from prepcli.storage.addresses import is_address
 from prepcli.storage.input_files import FileState, state_of
 from prepcli.storage.paths import AnyPath, absolute, exists
@@ -75,7 +75,8 @@ def input_file(path: str) -> InputFile:
 
 
 def _digest_of(path: str) -> str:
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    with naming(path):
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 @dataclass

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from prepcli.errors import UsageError
+from prepcli.errors import UsageError, naming
 from prepcli.gate import text_hash
 from prepcli.storage.input_files import read_at, state_of
 
@@ -40,7 +40,8 @@ class NamedLines:
         self._column = column
         self._file = Path(path).open("rb")  # noqa: SIM115 - worker processes read it
         self._hashes, self._starts, self._numbers = array("q"), array("q"), array("q")
-        self.sha256 = self._index_objects() if column is None else self._index_lines(column)
+        with naming(path):
+            self.sha256 = self._index_objects() if column is None else self._index_lines(column)
         self._starts.append(self.state.num_bytes)
         hashes = np.frombuffer(self._hashes, np.int64) if self._hashes else np.empty(0, np.int64)
         self._order = np.argsort(hashes, kind="stable")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from prepcli.engine.state.plan import InputFile, input_file
-from prepcli.errors import InputChangedError, RecordRejected, RejectReason, UsageError, option, same_command
+from prepcli.errors import InputChangedError, RecordRejected, RejectReason, UsageError, naming, option, same_command
 from prepcli.formats.audio_names import is_audio_name
 from prepcli.formats.times.cues import read_cues
 from prepcli.formats.times.documents import timed_of
@@ -90,8 +90,7 @@ class Times:
             self._tables = {name: NamedLines(file, 0) for name, file in beside.items() if os.path.isfile(file)}
 
     def _form_of_file(self) -> str:
-        with Path(self.path).open("rb") as file:
-            head = file.read(_HEAD_BYTES)
+        head = _head(self.path)
         if head.startswith(_GZIP):
             raise UsageError(f"{self.path} is compressed; unpack it first, because its lines are read in any order")
         form = _form_of_head(head, self.path)
@@ -248,16 +247,21 @@ class _Folder:
     def _form(self, file: str) -> Form | None:
         path = os.path.join(self._path, file)
         try:
-            with Path(path).open("rb") as opened:
-                form = _form_of_head(opened.read(_HEAD_BYTES), path)
-        except OSError:
+            form = _form_of_head(_head(path), path)
+        except FileNotFoundError:  # a link that leads nowhere
             return None
         return form if self._format in ("auto", form) else None
 
     def unused(self) -> Iterator[str]:
         """The files with times that no recording has asked for."""
         files = (file for files in self._by_path.values() for file in files if file not in self._used)
-        return (file for file in files if self._form(file))
+        return (file for file in files if self._has_times(file))
+
+    def _has_times(self, file: str) -> bool:
+        try:
+            return self._form(file) is not None
+        except OSError:  # no recording asks for it
+            return False
 
     @property
     def input(self) -> InputFile:
@@ -277,8 +281,8 @@ def _stop(error: OSError) -> None:
 
 def _read(path: str, form: Form, names: _Names) -> list[Timed]:
     """The items of a file of one recording. If its lines name several, those of this recording."""
-    with Path(path).open("rb") as file:
-        text = decoded(file.read(), path)
+    with naming(path):
+        text = decoded(Path(path).read_bytes(), path)
     if form in ("srt", "vtt"):
         return read_cues(text, path, is_vtt=form == "vtt")
     if form == "textgrid":
@@ -312,6 +316,12 @@ def _decoded_lines(data: bytes, path: str) -> list[str]:
     return decoded(data, path).split("\n")
 
 
+def _head(path: str) -> bytes:
+    """The first bytes of a file, which show its form."""
+    with naming(path), Path(path).open("rb") as file:
+        return file.read(_HEAD_BYTES)
+
+
 def _form_of_head(head: bytes, path: str) -> Form | None:
     """The form of a file by its first bytes, the last of which may be a part of a character."""
     for num_bytes in range(len(head), max(len(head) - 4, -1), -1):
@@ -325,9 +335,7 @@ def _form_of_head(head: bytes, path: str) -> Form | None:
 
 def _has_keys(path: str) -> bool:
     """Whether JSON is a list or lines of objects with keys, as FunASR gives them for many recordings."""
-    with Path(path).open("rb") as file:
-        head = file.read(_HEAD_BYTES)
-    return head.lstrip(b"\xef\xbb\xbf \t\r\n[{").startswith(b'"key"')
+    return _head(path).lstrip(b"\xef\xbb\xbf \t\r\n[{").startswith(b'"key"')
 
 
 def _hashes(path: str) -> tuple[int, int, int]:

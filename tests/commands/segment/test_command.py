@@ -201,6 +201,18 @@ def test_a_record_that_is_a_part_of_a_file_has_the_lines_in_it(tmp_path: Path) -
     assert report["details"]["seconds"]["in"] == 8.0
 
 
+def test_lines_of_the_next_record_of_a_file_are_not_outside(tmp_path: Path) -> None:
+    talk(tmp_path / "a.wav")
+    srt(tmp_path / "a.srt")
+    parts = [{"audio_filepath": "a.wav", "duration": 6.0}, {"audio_filepath": "a.wav", "offset": 6.0, "duration": 6.0}]
+    write_lines(tmp_path / "m.json", parts)
+    report, lines = segmented(
+        tmp_path / "m.json", tmp_path / "out.json", "--by", "times", "--times", tmp_path / "a.srt"
+    )
+    assert [line["text"] for line in lines] == ["Hello there. Second line.", "Third one."]
+    assert report["rejects"] == 0
+
+
 def test_speakers(tmp_path: Path) -> None:
     """A segment of one speaker names it; of several, it has their number; overlap is left out, or kept together."""
     turns = [("a", 0.5, 1.5), ("b", 2.2, 2.0), ("a", 5.0, 2.0), ("b", 6.0, 2.0), ("b", 9.0, 2.0)]

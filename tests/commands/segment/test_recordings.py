@@ -24,34 +24,34 @@ def recording(tmp_path: Path) -> Segment:
 
 
 def test_pieces_have_their_items(recording: Segment) -> None:
-    made = cut(recording, LINES, 0.0, SETTINGS)
+    made = cut(recording, LINES, None, SETTINGS)
     assert [(piece.start / 8000, piece.end / 8000) for piece in made.pieces] == [(0.8, 5.2), (7.8, 9.2)]
     assert [[item.text for item in items] for items in made.items] == [["One.", "Two."], ["Three."]]
 
 
 def test_silence_is_a_reject(recording: Segment) -> None:
     with pytest.raises(RecordRejected, match="no_speech: the detector finds no speech"):
-        cut(recording, None, 0.0, SETTINGS._replace(by="speech"))
+        cut(recording, None, None, SETTINGS._replace(by="speech"))
     with pytest.raises(RecordRejected, match="no_speech: its texts with times have no words and no lines"):
-        cut(recording, [], 0.0, SETTINGS)
+        cut(recording, [], None, SETTINGS)
 
 
 def test_words_alone_have_no_timestamps_of_whisper(recording: Segment) -> None:
     settings = SETTINGS._replace(by="windows", longest=30.0, whisper_times=True)
     with pytest.raises(RecordRejected, match="missing_field: its words are in no lines"):
-        cut(recording, [Timed(1, 2, "word", is_word=True)], 0.0, settings)
+        cut(recording, [Timed(1, 2, "word", is_word=True)], None, settings)
 
 
 def test_windows_without_words_have_an_empty_text(recording: Segment) -> None:
-    made = cut(recording, LINES[:1], 0.0, SETTINGS._replace(by="windows", longest=5.0))
+    made = cut(recording, LINES[:1], None, SETTINGS._replace(by="windows", longest=5.0))
     assert list(made.texts) == [None, ""]
-    made = cut(recording, [Timed(1, 3, None, "x")], 0.0, SETTINGS._replace(by="windows", longest=5.0))
+    made = cut(recording, [Timed(1, 3, None, "x")], None, SETTINGS._replace(by="windows", longest=5.0))
     assert list(made.texts) == [None, None]
 
 
 def test_reasons_in_words(recording: Segment) -> None:
     lines = [Timed(0, 0.2, "a"), Timed(3, 5, "b", "x"), Timed(4, 6, "c", "y")]
-    made = cut(recording, [*lines, Timed(9, 12, "d")], 0.0, SETTINGS)
+    made = cut(recording, [*lines, Timed(9, 12, "d")], None, SETTINGS)
     details = [detail_of(piece, items, 8000, SETTINGS) for piece, items in zip(made.pieces, made.items, strict=True)]
     assert [piece.reason for piece in made.pieces] == [
         RejectReason.BELOW_MIN_DURATION,

@@ -10,6 +10,11 @@ from prepcli.formats.times.named_lines import NamedLines, stripped
 from tests.support.seeds import draw_for
 
 
+def test_a_file_that_cannot_be_read_is_named() -> None:
+    with pytest.raises(OSError, match=r"Input/output error: '/proc/self/mem'"):
+        NamedLines("/proc/self/mem", 0)
+
+
 def test_lines_of_a_name_in_any_order(tmp_path: Path) -> None:
     draw = draw_for("test_lines_of_a_name_in_any_order")
     path = tmp_path / "x.ctm"

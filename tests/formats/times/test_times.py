@@ -202,6 +202,18 @@ def test_halves_of_characters_and_broken_json_are_rejects() -> None:
     assert "talk.json: it is not JSON" in rejected(Times("talk.json", "auto", ["talk.wav"]), "talk.wav")
 
 
+def test_a_file_that_cannot_be_read_is_an_error_and_not_a_missing_file() -> None:
+    """A reject would lose the recording because a disk failed for a moment."""
+    Path("times").mkdir()
+    Path("times/talk.srt").symlink_to("/proc/self/mem")  # to read it fails with EIO
+    Path("times/other.srt").symlink_to("nowhere")
+    times = Times("times", "auto", ["talk.wav", "other.wav"])
+    with pytest.raises(OSError, match=r"Input/output error: 'times/talk\.srt'"):
+        times.of("talk.wav")
+    assert "there are no times for other" in rejected(times, "other.wav")
+    assert list(times.unused()) == []
+
+
 def test_another_encoding_is_named_and_not_a_missing_file() -> None:
     Path("times").mkdir()
     Path("times/talk.srt").write_bytes(SRT.format("größer\n" * 3).encode("latin-1"))
