@@ -30,9 +30,11 @@ THRESHOLD, END_THRESHOLD = 0.5, 0.35
 
 These are the defaults of the package.
 """
-_MIN_SPEECH, _MIN_SILENCE, _PAD = 4000, 1600, 480
-"""Samples in the shortest speech (250 ms), in the shortest silence (100 ms) and at each end (30 ms): the defaults of
-the package."""
+MIN_SPEECH, _MIN_SILENCE, _PAD = 4000, 1600, 480
+"""Samples of speech that is too short (250 ms), in the shortest silence (100 ms) and at each end (30 ms).
+
+These are the defaults of the package.
+"""
 Segments = list[tuple[int, int]]
 """The first sample of each segment of speech, and the sample after its last, at 16 kHz."""
 
@@ -84,12 +86,15 @@ def _judged(frames: NDArray[Any], state: list[NDArray[np.float32]]) -> NDArray[n
     return probabilities
 
 
-def speech_segments(probabilities: NDArray[np.float32], num_samples: int, pad: int = _PAD) -> Segments:
+def speech_segments(
+    probabilities: NDArray[np.float32], num_samples: int, pad: int = _PAD, shortest: int = MIN_SPEECH + 1
+) -> Segments:
     """Return the segments of speech in `num_samples` at 16 kHz, by the rules of the package's `get_speech_timestamps`.
 
     A segment begins with a frame that reaches `THRESHOLD`. It ends at the first frame below `END_THRESHOLD`, unless a
-    frame of the next 100 ms reaches `THRESHOLD`. Segments up to 250 ms are left out. The others become `pad` samples
-    longer at each end. If the pause between two segments is shorter than twice that, each of the two gets half of it.
+    frame of the next 100 ms reaches `THRESHOLD`. Segments below `shortest` samples are left out. The others become
+    `pad` samples longer at each end. If the pause between two segments is shorter than twice that, each of the two gets
+    half of it.
     """
     segments: Segments = []
     start = silent_from = -1
@@ -105,7 +110,7 @@ def speech_segments(probabilities: NDArray[np.float32], num_samples: int, pad: i
                 start = silent_from = -1
     if start >= 0:
         segments.append((start, num_samples))
-    return _padded([(start, end) for start, end in segments if end - start > _MIN_SPEECH], num_samples, pad)
+    return _padded([(start, end) for start, end in segments if end - start >= shortest], num_samples, pad)
 
 
 def _padded(segments: Segments, num_samples: int, pad: int) -> Segments:

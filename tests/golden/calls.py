@@ -116,6 +116,8 @@ KIND = """
 0 verify tarred
 0 verify made_shar
 0 inspect made_wenet
+0 segment {set} windows.json --by windows --window 0.3 --min 0.1
+0 verify windows.json
 """
 
 COMMANDS: dict[str, str] = {

@@ -59,9 +59,16 @@ def test_segments_of_any_probabilities_are_those_of_the_package() -> None:
         blocks = rng.choice([0.0, 0.3, 0.4, 0.6, 1.0], rng.integers(1, 60))
         probabilities = np.repeat(blocks, rng.integers(1, 12, len(blocks))).astype(np.float32)
         num_samples = len(probabilities) * FRAME - int(rng.integers(0, FRAME))
-        stamps = silero_vad.get_speech_timestamps_from_probs(probabilities.tolist(), audio_length_samples=num_samples)
-        theirs = [(one["start"], one["end"]) for one in stamps]
-        assert speech_segments(probabilities, num_samples) == theirs, number
+        for ours, options in [
+            ({}, {}),
+            ({"pad": 0}, {"speech_pad_ms": 0}),
+            ({"pad": 0, "shortest": 0}, {"speech_pad_ms": 0, "min_speech_duration_ms": 0}),
+        ]:
+            stamps = silero_vad.get_speech_timestamps_from_probs(
+                probabilities.tolist(), audio_length_samples=num_samples, **options
+            )
+            theirs = [(one["start"], one["end"]) for one in stamps]
+            assert speech_segments(probabilities, num_samples, **ours) == theirs, number
 
 
 def test_a_call_does_not_depend_on_the_one_before() -> None:

@@ -114,7 +114,7 @@ def test_recordings_of_ones_own(tmp_path: Path) -> None:
     assert {record["text"] for record in segments} == {"some words"}
     assert len(segments) == 23
     (reject,) = read_lines(tmp_path / "work/texts.json.prepcli/rejects.jsonl")
-    assert (Path(reject["audio_filepath"]).name, reject["reject_reason"]) == ("t00.flac", "missing_transcript")
+    assert (Path(reject["audio_filepath"]).name, reject["reject_reason"]) == ("t00.flac", "missing_field")
 
 
 def test_wrong_use(tmp_path: Path) -> None:

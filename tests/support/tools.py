@@ -20,6 +20,7 @@ PACKAGES = {
     "tar": "tar",
     "memcached": "memcached",
     "jq": "jq",
+    "espeak-ng": "espeak-ng",
     "zip": "zip",
     "gcc": "gcc libc6-dev",
     **dict.fromkeys(SLURM_PROGRAMS, "slurm-wlm munge"),

@@ -39,12 +39,15 @@ def samples_of(pieces: Sequence[Piece], length: int) -> dict[str, int]:
     return counts
 
 
-def add_to(totals: Counter[str], pieces: Sequence[Piece], length: int, rate: int, longest: int) -> None:
+def add_to(
+    totals: Counter[str], pieces: Sequence[Piece], length: int, rate: int, longest: int, *, is_first: bool = True
+) -> None:
     """Add a recording of `length` samples at `rate` Hz to the totals of a unit.
 
-    `longest`: the samples of the longest possible segment, for the histogram of lengths.
+    `longest`: the samples of the longest possible segment, for the histogram. `is_first`: False for all parts of a
+    recording but the first.
     """
-    totals[RECORDINGS] += 1
+    totals[RECORDINGS] += is_first
     totals[_seconds(_IN)] += length / rate  # type: ignore[assignment]
     for name, count in samples_of(pieces, length).items():
         totals[_seconds(name)] += count / rate  # type: ignore[assignment]

@@ -9,22 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 from typing_extensions import Unpack
 
 from prepcli.engine.run.options import JobArguments, RecordArguments
-from prepcli.errors import RecordRejected, TooManyRejectsError, UsageError, option
+from prepcli.errors import TooManyRejectsError, UsageError, option
 from prepcli.interface.command import command
 from prepcli.interface.options import Option, Paths, PathText, folder_of
 from prepcli.interface.shared_options import Channel, OutFile, TimesFormat
 
 if TYPE_CHECKING:
+    from prepcli.commands.segment.parts import PartUnit
     from prepcli.engine.publishing.publish import Marker, UnitWriter
     from prepcli.engine.run.report import Report
     from prepcli.engine.state.plan import Plan
     from prepcli.engine.state.workspace import Workspace
-    from prepcli.jobs.record_job import RecordContents, RecordUnit
+    from prepcli.jobs.record_job import RecordContents
 
-_UNIT_SECONDS, _UNIT_RECORDS = 7200.0, 250
-"""Size of a unit in seconds of audio, and in records of mean duration; the smaller size counts.
-
-The speech of a unit is found in less than half a minute."""
 _OF_TEXTS = ("same_speaker", "end_at", "overlap")
 _OF_PACKING = ("max", "join_pause", "pad")
 
@@ -140,13 +137,13 @@ def segment(
     """
     import msgspec
 
-    from prepcli.audio.probe import Probes
-    from prepcli.audio.segments import SEGMENT, locate, with_channel
+    from prepcli.audio.segments import SEGMENT, with_channel
     from prepcli.commands.exports.files.command import convert_audio
-    from prepcli.commands.segment.account import add_rejected, details_of
+    from prepcli.commands.segment.account import details_of
     from prepcli.commands.segment.folder import audio_in, folder_names
+    from prepcli.commands.segment.parts import units_of_recordings
     from prepcli.commands.segment.recordings import SegmentSettings
-    from prepcli.commands.segment.records import SegmentLines, Texts, rttm_folder
+    from prepcli.commands.segment.records import SegmentJob, Texts, rttm_folder, write_recordings
     from prepcli.engine.publishing.publish import totals
     from prepcli.engine.run.function import OutputFile, run
     from prepcli.engine.state.plan import AUDIO_BASE_DIRS
@@ -157,7 +154,7 @@ def segment(
     from prepcli.jobs.line_job import LINES_NAME
     from prepcli.jobs.record_job import RecordContents
     from prepcli.jobs.records import base_directories
-    from prepcli.jobs.source import RecordSource, blocks, items
+    from prepcli.jobs.source import RecordSource
     from prepcli.manifest.output_name import check_manifest_name
     from prepcli.processes.ranks import Rank
 
@@ -178,7 +175,6 @@ def segment(
         whisper_times=whisper_times,
         has_rttm=rttm_out is not None,
     )
-    policy = with_channel(SEGMENT, channel)
     folder = absolute_folder(str(output.path.parent))
     paths_stay = set(base_directories(source.manifests, source.audio_base_dir)) == {folder}
     names = folder_names(source.manifests, output.path)
@@ -186,35 +182,21 @@ def segment(
         raise UsageError(f"{option('--audio-base-dir')} has no effect on a folder of audio: leave it out")
     texts = Texts(by, folder_of(times), times_format)
     rttms = rttm_folder(output.path, folder_of(rttm_out))
+    job = SegmentJob(with_channel(SEGMENT, channel), settings, texts, rttms, names, paths_stay)
 
-    def plan(workspace: "Workspace") -> "Plan[RecordUnit, RecordContents]":
+    def plan(workspace: "Workspace") -> "Plan[PartUnit, RecordContents]":
         records = source.read(workspace)
         inputs, notes = texts.opened(records)
-        made = records.plan(blocks(records, _UNIT_SECONDS, _UNIT_RECORDS), RecordContents(records), notes=notes)
+        units = units_of_recordings(records, by_parts=by == "speech")
+        made = records.plan(units, RecordContents(records), notes=notes)
         made.inputs += inputs
         return made
 
-    def write(contents: "RecordContents", unit: "RecordUnit", writer: "UnitWriter") -> None:
-        records, probes = contents.records, Probes(1)
-        lines = SegmentLines(writer, records, settings, rttms)
-        for item in items(contents, unit, writer):
-            with item:
-                record = item.record
-                path = records.audio_path(item.number, record.audio_filepath)
-                changes = {} if paths_stay else records.absolute_paths(item.number, record)
-                if names is not None:
-                    changes["audio_filepath"] = names.name(path)
-                try:
-                    place = record.offset, record.duration, record.get("channel")
-                    located = locate(path, probes(path), *place, policy, path)
-                    timed, offset = texts.of(record)
-                    item.seconds = lines.add(item, located, timed, offset, changes)
-                except RecordRejected:
-                    add_rejected(writer.extra, record.duration)
-                    raise
+    def write(contents: "RecordContents", unit: "PartUnit", writer: "UnitWriter") -> None:
+        write_recordings(contents, unit, writer, job)
 
     def join(
-        made: "Plan[RecordUnit, RecordContents]", markers: "Sequence[Marker]", writer: "UnitWriter"
+        made: "Plan[PartUnit, RecordContents]", markers: "Sequence[Marker]", writer: "UnitWriter"
     ) -> dict[str, Any]:
         writer.join(output.name, (LINES_NAME.format(marker.unit) for marker in markers))
         details = details_of(totals(markers), settings.longest)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from prepcli.audio.segments import Segment, mono_blocks
 from prepcli.commands.segment import windows
 from prepcli.commands.segment.packing import PAUSE, Piece, Rules, Speech, pack
-from prepcli.commands.segment.speech import speech_in
+from prepcli.commands.segment.speech import Power, speech_in
 from prepcli.commands.segment.texts import ByMiddle, Item, Recording, items_of, speech_of
 from prepcli.errors import RecordRejected, RejectReason, option
 from prepcli.formats.times.timed import Timed
@@ -50,12 +50,14 @@ class Cut(NamedTuple):
         items: the words or lines of each piece.
         texts: for each piece, the text that replaces that of its items, or None.
         outside: words or lines without any sample of the recording.
+        detail: why all is left out, if it is.
     """
 
     pieces: Sequence[Piece]
     items: Sequence[Sequence[Item]]
     texts: Sequence[str | None]
     outside: Sequence[Item] = ()
+    detail: str = ""
 
 
 def cut(segment: Segment, lines: Sequence[Timed] | None, offset: float | None, settings: SegmentSettings) -> Cut:
@@ -72,8 +74,9 @@ def cut(segment: Segment, lines: Sequence[Timed] | None, offset: float | None, s
     """
     rate, rules = segment.info.sampling_rate, settings.rules(segment.info.sampling_rate)
     if settings.by == "speech":
-        probabilities = speech_probabilities(mono_blocks(segment), rate)
-        spans = speech_in(probabilities, segment.num_samples, rate, rules)
+        power = Power(rate)
+        probabilities = speech_probabilities(power.measured(mono_blocks(segment)), rate)
+        spans = speech_in(probabilities, power, segment.num_samples, rate, rules)
         pieces = list(pack(spans, segment.num_samples, rules))
         made = Cut(pieces, [()] * len(pieces), [None] * len(pieces))
     else:

@@ -1,13 +1,17 @@
 """Writes what is made of the recordings of a unit: lines of segments, rejects of parts, and RTTM files of windows."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from prepcli.audio.segments import Segment
-from prepcli.commands.segment.account import add_to
+from prepcli.audio.probe import Probes
+from prepcli.audio.segments import Policy, Segment, locate
+from prepcli.commands.make_manifest.source import PathNames
+from prepcli.commands.segment.account import add_rejected, add_to
 from prepcli.commands.segment.packing import PAUSE, Piece
+from prepcli.commands.segment.parts import PartUnit, part_of
 from prepcli.commands.segment.recordings import Cut, SegmentSettings, cut, detail_of
 from prepcli.commands.segment.texts import Item, fields_of
 from prepcli.engine.publishing.publish import ADDED, UnitWriter
@@ -19,8 +23,9 @@ from prepcli.formats.times.timed import Timed
 from prepcli.formats.times.times import Times
 from prepcli.gate import RATE_FIELDS, TEXT_FIELDS
 from prepcli.jobs.line_job import LINES_NAME
+from prepcli.jobs.record_job import RecordContents
 from prepcli.jobs.records import Records
-from prepcli.jobs.source import RecordItem
+from prepcli.jobs.source import RecordItem, items
 from prepcli.manifest.record import Record, Value
 
 TIME_FIELDS = ("segments", "words", "alignment")
@@ -92,6 +97,63 @@ def rttm_folder(out: Path, folder: Path | None) -> str:
     return relative
 
 
+class SegmentJob(NamedTuple):
+    """How recordings are read and cut, and what is written.
+
+    Attributes:
+        policy: which channel is heard.
+        settings: how they are cut.
+        texts: their texts with times.
+        rttms: the folder for RTTM files, relative to that of OUT; empty for none.
+        names: makes the paths of audio in lines, if the input is a folder; None for manifests.
+        paths_stay: whether relative paths of a manifest are right in OUT.
+    """
+
+    policy: Policy
+    settings: SegmentSettings
+    texts: Texts
+    rttms: str
+    names: PathNames | None
+    paths_stay: bool
+
+
+def write_recordings(contents: RecordContents, unit: PartUnit, writer: UnitWriter, job: SegmentJob) -> None:
+    """Cut the recordings of a unit, or its part of one, and write their segments and rejects."""
+    records, probes = contents.records, Probes(1)
+    lines = SegmentLines(writer, records, job.settings, job.rttms)
+    if unit.num_parts > 1:
+        advance = writer.advance
+        writer.advance = lambda *_: advance(unit.num_records, unit.cost)
+    for item in items(contents, unit, writer):
+        path = records.audio_path(item.number, item.record.audio_filepath)
+        place = item.record.offset, item.record.duration, item.record.get("channel")
+        audio = partial(_located, path, probes, place, job.policy)
+        if unit.part and _is_rejected(audio):
+            continue  # by the unit of its first part, as a whole
+        with item:
+            changes = {} if job.paths_stay else records.absolute_paths(item.number, item.record)
+            if job.names is not None:
+                changes["audio_filepath"] = job.names.name(path)
+            try:
+                part = part_of(audio(), unit.part, unit.num_parts)
+                item.seconds = lines.add(item, part, *job.texts.of(item.record), changes)
+            except RecordRejected:
+                add_rejected(writer.extra, item.record.duration)
+                raise
+
+
+def _located(path: str, probes: Probes, place: tuple[float, float, object], policy: Policy) -> Segment:
+    return locate(path, probes(path), *place, policy, path)
+
+
+def _is_rejected(audio: Callable[[], Segment]) -> bool:
+    try:
+        audio()
+    except RecordRejected:
+        return True
+    return False
+
+
 class SegmentLines:
     """Writes the segments of the recordings of a unit."""
 
@@ -120,32 +182,39 @@ class SegmentLines:
         Raises:
             RecordRejected: as `cut`, and MISSING_FIELD for RTTM without speakers.
         """
-        made = cut(segment, lines, offset, self._settings)
-        if self._rttms and not any(one.speaker for items in made.items for one in items):
+        unit = self._writer.unit
+        is_part = isinstance(unit, PartUnit) and unit.num_parts > 1
+        try:
+            made = cut(segment, lines, offset, self._settings)
+        except RecordRejected as rejected:
+            if not is_part:
+                raise
+            made = Cut([Piece(0, segment.num_samples, 0, 0, rejected.reason)], [()], [None], detail=rejected.detail)
+        if self._rttms and not any(one.speaker for own in made.items for one in own):
             raise RecordRejected(RejectReason.MISSING_FIELD, "its times name no speakers, whom RTTM files would show")
         rate, writer = segment.info.sampling_rate, self._writer
         longest = round(self._settings.longest * rate)
-        add_to(writer.extra, made.pieces, segment.num_samples, rate, longest)
+        add_to(writer.extra, made.pieces, segment.num_samples, rate, longest, is_first=unit.num_records > 0)
         num_segments = num_rejects = 0
-        for piece, items, text in zip(made.pieces, made.items, made.texts, strict=True):
+        for piece, own, text in zip(made.pieces, made.items, made.texts, strict=True):
             place = _place(piece, segment)
             if isinstance(segment.channel, int):
                 place["channel"] = segment.channel
             if piece.reason is None:
-                fields = place | fields_of(items, piece, rate) | ({} if text is None else {"text": text})
+                fields = place | fields_of(own, piece, rate) | ({} if text is None else {"text": text})
                 if self._rttms:
                     fields |= self._rttm(item.number, item.record, segment, piece, made)
                 self._lines.write(_line(item.record, {**changes, **fields}) + b"\n")
                 num_segments += 1
                 continue
-            detail = detail_of(piece, items, rate, self._settings)
+            detail = made.detail or detail_of(piece, own, rate, self._settings)
             self._reject(item, place, RecordRejected(piece.reason, detail))
             num_rejects += 1
         for outside in made.outside:
             self._reject(item, {}, outside.reason or RecordRejected(RejectReason.BAD_DURATION, "it has no samples"))
             num_rejects += 1
         writer.records_out += num_segments - 1
-        writer.extra[ADDED] += num_segments + num_rejects - 1
+        writer.extra[ADDED] += num_segments + num_rejects - (unit.num_records > 0)
         return sum(piece.length for piece in made.pieces if piece.reason is None) / rate
 
     def _reject(self, item: RecordItem, place: dict[str, Value], rejected: RecordRejected) -> None:
@@ -156,7 +225,7 @@ class SegmentLines:
         """Write the RTTM file of a window; its times are those of the audio file, as NeMo expects."""
         stem = "_".join(os.path.basename(plain_stem(record.audio_filepath)).split())
         rate = segment.info.sampling_rate
-        turns = _turns([one for items in made.items for one in items], piece, rate)
+        turns = _turns([one for own in made.items for one in own], piece, rate)
         text = "".join(
             f"SPEAKER {stem} 1 {(segment.start + start) / rate:.3f} {(end - start) / rate:.3f} <NA> <NA> {speaker} "
             "<NA> <NA>\n"
