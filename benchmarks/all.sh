@@ -18,7 +18,7 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 
 print("Python", platform.python_version())
-peers = "lhotse nemo_toolkit torch torchaudio soundfile datasets webdataset pyarrow smart_open obstore librosa pyloudnorm"
+peers = "lhotse nemo_toolkit torch torchaudio soundfile datasets silero-vad webdataset pyarrow smart_open obstore librosa pyloudnorm"
 for name in peers.split():
     try:
         print(name, version(name))
@@ -52,6 +52,7 @@ measure make_manifest make_manifest.py
 measure lhotse_join lhotse_join.py
 measure filter filter.py
 measure score score.py
+measure segment segment.py
 measure tarred tarred.py --files 8000
 measure containers containers.py
 measure small_files small_files.py

@@ -10,6 +10,7 @@ from typing_extensions import Unpack
 
 from prepcli.engine.run.options import JobArguments, RecordArguments
 from prepcli.errors import TooManyRejectsError, UsageError, option
+from prepcli.gate import MAX_SECONDS
 from prepcli.interface.command import command
 from prepcli.interface.options import Option, Paths, PathText, folder_of
 from prepcli.interface.shared_options import Channel, OutFile, TimesFormat
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _OF_TEXTS = ("same_speaker", "end_at", "overlap")
 _OF_PACKING = ("max", "join_pause", "pad")
+_LENGTHS = ("min", *_OF_PACKING, "window")
 
 
 @command("segment")
@@ -140,7 +142,7 @@ def segment(
     from prepcli.audio.segments import SEGMENT, with_channel
     from prepcli.commands.exports.files.command import convert_audio
     from prepcli.commands.segment.account import details_of
-    from prepcli.commands.segment.folder import audio_in, folder_names
+    from prepcli.commands.segment.folder import audio_in, check_cut, folder_names
     from prepcli.commands.segment.parts import units_of_recordings
     from prepcli.commands.segment.recordings import SegmentSettings
     from prepcli.commands.segment.records import SegmentJob, Texts, rttm_folder, write_recordings
@@ -180,6 +182,8 @@ def segment(
     names = folder_names(source.manifests, output.path)
     if names is not None and source.audio_base_dir is not None:
         raise UsageError(f"{option('--audio-base-dir')} has no effect on a folder of audio: leave it out")
+    if cut is not None:
+        check_cut(source.manifests, Path(cut))
     texts = Texts(by, folder_of(times), times_format)
     rttms = rttm_folder(output.path, folder_of(rttm_out))
     job = SegmentJob(with_channel(SEGMENT, channel), settings, texts, rttms, names, paths_stay)
@@ -220,6 +224,7 @@ def segment(
     report = run(output, plan, write, join, settings=shaping)
     if cut is not None and report.status != "incomplete":
         shared = {name: getattr(asked, name) for name in get_type_hints(JobArguments)}
+        shared["overwrite"] |= shared.pop("retry_rejects")  # there may be other segments now
         files = call_within(convert_audio, **shared, manifest=str(output.path), out=Path(cut), channel=channel)
         if "manifest" in files.outputs:  # else other ranks are at work
             report.outputs["files"] = report.details["files"] = files.outputs["manifest"]
@@ -236,6 +241,9 @@ def _check(asked: Any) -> None:
     for name in refused:
         if getattr(asked, name) not in (None, False):
             raise UsageError(f"{option('--' + name.replace('_', '-'))} has no effect with {option('--by', asked.by)}")
+    for name in _LENGTHS:
+        if (value := getattr(asked, name) or 0) > MAX_SECONDS:
+            raise UsageError(f"{option('--' + name.replace('_', '-'), value)} is above {MAX_SECONDS:g} s: lower it")
     if asked.whisper_times and asked.rttm_out is not None:
         raise UsageError(f"{option('--whisper-times')} and {option('--rttm-out')} are for different models: choose one")
     if asked.rttm_out is not None and asked.cut is not None:

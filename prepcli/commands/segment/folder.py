@@ -7,7 +7,7 @@ from pathlib import Path
 from prepcli.audio.probe import probe
 from prepcli.commands.make_manifest.formats import Walk
 from prepcli.commands.make_manifest.source import PathNames
-from prepcli.errors import RecordRejected, UsageError
+from prepcli.errors import RecordRejected, UsageError, option
 from prepcli.formats.audio_names import is_audio_name
 from prepcli.interface.calls import tell
 from prepcli.jobs.inputs.catalogue import line, unusable
@@ -46,6 +46,18 @@ def folder_names(manifests: Sequence[str], out: Path) -> PathNames | None:
     """Makes the paths of audio in lines of `out`, relative to its folder, if the input is a folder of audio."""
     is_folder = all(isinstance(path, Catalogue) and path.kind == FOLDER for path in manifests)
     return PathNames(out.parent, absolute=False) if is_folder else None
+
+
+def check_cut(manifests: Sequence[str], cut: Path) -> None:
+    """Check where the files of segments will be.
+
+    Raises:
+        UsageError: they would be in a folder of audio that is an input, and recordings of the next run.
+    """
+    for path in manifests:
+        if os.path.isdir(path) and cut.resolve().is_relative_to(Path(path).resolve()):
+            flag = option("--cut", cut)
+            raise UsageError(f"{flag} lies in {path}, whose audio files are the recordings: choose another folder")
 
 
 def _lines(folder: str) -> Iterator[bytes]:

@@ -101,7 +101,7 @@ def grouped(spans: Sequence[Speech], jitter: int, reason: RejectReason | None) -
             max(last.end, span.end),
             speakers,
             span.may_end,
-            last.reason or (reason if shared > jitter else span.reason),
+            last.reason or (reason if shared > jitter else None) or span.reason,
             range(last.items.start, span.items.stop),
         )
     return groups

@@ -29,10 +29,10 @@ class SegmentSettings(NamedTuple):
     has_rttm: bool
 
     def rules(self, rate: int) -> Rules:
-        """The rules in samples at `rate` Hz."""
+        """The rules in samples at `rate` Hz; a segment may have one sample at least."""
         return Rules(
             shortest=round(self.shortest * rate),
-            longest=round(self.longest * rate),
+            longest=max(round(self.longest * rate), 1),
             join_pause=round(self.join_pause * rate),
             pad=round(self.pad * rate),
             pause=round(PAUSE * rate),
@@ -81,7 +81,7 @@ def cut(segment: Segment, lines: Sequence[Timed] | None, offset: float | None, s
         made = Cut(pieces, [()] * len(pieces), [None] * len(pieces))
     else:
         is_whole = segment.has_all_samples or offset is None
-        recording = Recording(segment.num_samples, rate, offset or 0.0, is_whole)
+        recording = Recording(segment.num_samples, rate, offset or 0.0, is_whole, settings.has_rttm)
         made = _Texts(lines, recording, settings, rules).cut()
     if not made.pieces and not made.outside:
         what = "the detector finds no speech" if lines is None else "its texts with times have no words and no lines"

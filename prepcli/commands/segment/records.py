@@ -1,14 +1,17 @@
 """Writes what is made of the recordings of a unit: lines of segments, rejects of parts, and RTTM files of windows."""
 
 import os
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from prepcli.audio.probe import Probes
 from prepcli.audio.segments import Policy, Segment, locate
 from prepcli.commands.make_manifest.source import PathNames
+from prepcli.commands.score.command import FIELDS
 from prepcli.commands.segment.account import add_rejected, add_to
 from prepcli.commands.segment.packing import PAUSE, Piece
 from prepcli.commands.segment.parts import PartUnit, part_of
@@ -30,7 +33,10 @@ from prepcli.manifest.record import Record, Value
 
 TIME_FIELDS = ("segments", "words", "alignment")
 """Fields of a record with texts and times, which are relative to the start of its audio; the first one counts."""
-_OF_WHOLE = (*TEXT_FIELDS, *TIME_FIELDS, *RATE_FIELDS, "num_samples", "num_speakers", "rttm_filepath")
+_OF_WHOLE = (
+    *(*TEXT_FIELDS, *TIME_FIELDS, *RATE_FIELDS, "pred_text", "num_samples", "num_speakers", "rttm_filepath"),
+    *(field for fields in FIELDS.values() for field in fields),
+)
 """Fields that are not true of a part of a recording. NeMo cannot load a line with an offset and a sampling rate."""
 
 
@@ -52,7 +58,7 @@ class Texts:
         paths = [self._name(records.record(number)) for number in range(len(records))]
         times = self._times = Times(str(self._path), self._form, paths)
         for number, path in enumerate(paths):
-            times.look_up(path, records.record(number).get("id"))
+            times.look_up(path, _id(records.record(number)))
         unused = list(times.unused())
         note = f"{len(unused):,} names in {self._path} match no audio, the first is {min(unused)}" if unused else ""
         return times.inputs, [note] if note else []
@@ -62,10 +68,10 @@ class Texts:
         path = record.audio_filepath
         return os.path.relpath(path, self._folder) if self._folder else path
 
-    def of(self, record: Record) -> tuple[Sequence[Timed] | None, float | None]:
+    def of(self, record: Record, segment: Segment) -> tuple[Sequence[Timed] | None, float | None]:
         """The texts of a record, or None; and the seconds at which it begins in the file whose times they have.
 
-        The second value is None if the times are those of the record.
+        The second value is None if the times are those of the record. `segment` is its audio.
 
         Raises:
             RecordRejected: there are none although they decide, or they are damaged.
@@ -73,7 +79,8 @@ class Texts:
         if self._by == "speech":
             return None, None
         if self._times is not None:
-            return self._times.of(self._name(record), record.get("id")), record.offset
+            channel = segment.channel if isinstance(segment.channel, int) else None
+            return self._times.of(self._name(record), _id(record), channel), record.offset
         for name in TIME_FIELDS:
             if (value := record.get(name)) is not None:
                 return timed_of({name: value}, name), None
@@ -81,6 +88,11 @@ class Texts:
             return None, None
         detail = f"there are no {', '.join(TIME_FIELDS[:-1])} and no {TIME_FIELDS[-1]}, and no {option('--times')}"
         raise RecordRejected(RejectReason.MISSING_FIELD, detail)
+
+
+def _id(record: Record) -> str | None:
+    """The id of a record, which may be a number."""
+    return None if record.get("id") is None else str(record.get("id"))
 
 
 def rttm_folder(out: Path, folder: Path | None) -> str:
@@ -136,7 +148,7 @@ def write_recordings(contents: RecordContents, unit: PartUnit, writer: UnitWrite
                 changes["audio_filepath"] = job.names.name(path)
             try:
                 part = part_of(audio(), unit.part, unit.num_parts)
-                item.seconds = lines.add(item, part, *job.texts.of(item.record), changes)
+                item.seconds = lines.add(item, part, *job.texts.of(item.record, part), changes)
             except RecordRejected:
                 add_rejected(writer.extra, item.record.duration)
                 raise
@@ -193,7 +205,8 @@ class SegmentLines:
         if self._rttms and not any(one.speaker for own in made.items for one in own):
             raise RecordRejected(RejectReason.MISSING_FIELD, "its times name no speakers, whom RTTM files would show")
         rate, writer = segment.info.sampling_rate, self._writer
-        longest = round(self._settings.longest * rate)
+        by_start = _ByStart(made.items)
+        longest = self._settings.rules(rate).longest
         add_to(writer.extra, made.pieces, segment.num_samples, rate, longest, is_first=unit.num_records > 0)
         num_segments = num_rejects = 0
         for piece, own, text in zip(made.pieces, made.items, made.texts, strict=True):
@@ -203,7 +216,7 @@ class SegmentLines:
             if piece.reason is None:
                 fields = place | fields_of(own, piece, rate) | ({} if text is None else {"text": text})
                 if self._rttms:
-                    fields |= self._rttm(item.number, item.record, segment, piece, made)
+                    fields |= self._rttm(item.number, item.record, segment, piece, by_start.within(piece))
                 self._lines.write(_line(item.record, {**changes, **fields}) + b"\n")
                 num_segments += 1
                 continue
@@ -221,11 +234,16 @@ class SegmentLines:
         line = item.record.to_json({**self._records.merged_changes(item.number, item.record), **place})
         self._writer.reject(line, rejected, self._records.origin(item.number))
 
-    def _rttm(self, number: int, record: Record, segment: Segment, piece: Piece, made: Cut) -> dict[str, Value]:
-        """Write the RTTM file of a window; its times are those of the audio file, as NeMo expects."""
+    def _rttm(
+        self, number: int, record: Record, segment: Segment, piece: Piece, items: Sequence[Item]
+    ) -> dict[str, Value]:
+        """Write the RTTM file of a window with the words or lines `items`.
+
+        Its times are those of the audio file, as NeMo expects.
+        """
         stem = "_".join(os.path.basename(plain_stem(record.audio_filepath)).split())
         rate = segment.info.sampling_rate
-        turns = _turns([one for own in made.items for one in own], piece, rate)
+        turns = _turns(items, piece, rate)
         text = "".join(
             f"SPEAKER {stem} 1 {(segment.start + start) / rate:.3f} {(end - start) / rate:.3f} <NA> <NA> {speaker} "
             "<NA> <NA>\n"
@@ -236,8 +254,25 @@ class SegmentLines:
         return {"rttm_filepath": name, "num_speakers": len({speaker for _, _, speaker in turns}), "speaker": None}
 
 
+class _ByStart:
+    """The words or lines of a recording by their starts, whose order is that of the speakers in NeMo's targets."""
+
+    def __init__(self, parts: Sequence[Sequence[Item]]) -> None:
+        """`parts`: the words or lines of each piece."""
+        self._items = sorted((item for items in parts for item in items), key=lambda item: item.start)
+        self._starts = [item.start for item in self._items]
+        self._reach = list(accumulate((item.end for item in self._items), max))
+
+    def within(self, piece: Piece) -> Sequence[Item]:
+        """All that have a part in a piece, and a few others."""
+        return self._items[bisect_right(self._reach, piece.start) : bisect_left(self._starts, piece.end)]
+
+
 def _turns(items: Sequence[Item], piece: Piece, rate: int) -> list[tuple[int, int, str]]:
-    """The turns of speakers in a window: first and last sample and speaker, by start; short pauses are not shown."""
+    """The turns of speakers in a window: first and last sample and speaker, by start.
+
+    Words of a speaker with short pauses between them are one turn.
+    """
     turns: list[tuple[int, int, str]] = []
     last: dict[str, int] = {}
     for item in items:
@@ -246,7 +281,7 @@ def _turns(items: Sequence[Item], piece: Piece, rate: int) -> list[tuple[int, in
             continue
         speaker = "_".join(item.speaker.split())
         number = last.get(speaker)
-        if number is not None and start - turns[number][1] <= PAUSE * rate:
+        if number is not None and start - turns[number][1] <= (PAUSE * rate if item.is_word else 0):
             turns[number] = (turns[number][0], max(end, turns[number][1]), speaker)
             continue
         last[speaker] = len(turns)

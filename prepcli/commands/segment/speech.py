@@ -1,7 +1,7 @@
 """The speech in a recording, by Silero's detector, divided if it is too long for a segment.
 
-The detector says that there is speech, but not exactly where it stops: it notices a pause, and its end, up to 0.12 s
-late, and does not notice each pause of 0.15 s. So a short pause is moved to the quietest place near it.
+The detector hears speech, but its times are not exact: it notices a pause, and its end, up to 0.12 s late, and does not
+notice each pause of 0.15 s. So a short pause is moved to the quietest place near it.
 """
 
 from collections.abc import Iterable, Iterator
@@ -29,7 +29,7 @@ _WINDOW = 16
 
 
 class Power:
-    """The power of a recording in frames of 10 ms, which tells where it is quiet; places are samples at 16 kHz."""
+    """The power of a recording in frames of 10 ms, in which quiet places are found; places are samples at 16 kHz."""
 
     def __init__(self, rate: int) -> None:
         """`rate`: that of the recording (Hz)."""

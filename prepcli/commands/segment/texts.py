@@ -17,6 +17,7 @@ _SENTENCE = re.compile(r"[.?!…。？！؟।]['\")\]»”’」』]*$")  # noq
 """Matches a text that ends a sentence."""
 _WITHOUT_BLANKS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff，。？！、；：]")  # noqa: RUF001
 """A character of Chinese or Japanese, which are written without blanks between words."""
+_WITHOUT = RecordRejected(RejectReason.MISSING_TRANSCRIPT, "it has times and no text; other lines have texts")
 
 
 class Item(NamedTuple):
@@ -31,12 +32,16 @@ class Item(NamedTuple):
 
 
 class Recording(NamedTuple):
-    """The audio of a record: `length` samples at `rate` Hz, the first of which is at `offset` seconds of the times."""
+    """The audio of a record: `length` samples at `rate` Hz, the first of which is at `offset` seconds of the times.
+
+    `with_turns`: also items that only reach into it are its own, but not their texts.
+    """
 
     length: int
     rate: int
     offset: float = 0.0
     is_whole: bool = True
+    with_turns: bool = False
 
     @property
     def seconds(self) -> float:
@@ -48,7 +53,7 @@ def items_of(lines: Sequence[Timed], recording: Recording, *, by_word: bool = Tr
     """The words of `lines`, or lines without words, in the order of their starts.
 
     If a record is a part of a file, its items are those whose middle lies in it. One that lies outside of a whole
-    recording by more than rounding has a `reason`.
+    recording by more than rounding has a `reason`, and so has one without a text among others with texts.
 
     Args:
         lines: sorted by their starts; times in seconds.
@@ -61,6 +66,8 @@ def items_of(lines: Sequence[Timed], recording: Recording, *, by_word: bool = Tr
         for number, one in enumerate(words or [line]):
             item = _item(one, one.speaker or line.speaker, recording, is_first=bool(words) and not number)
             items += [] if item is None else [item]
+    if not recording.with_turns and any(item.text is not None for item in items):
+        items = [item._replace(reason=item.reason or _WITHOUT) if item.text is None else item for item in items]
     return sorted(items, key=lambda item: item.start)
 
 
@@ -69,8 +76,9 @@ def _item(timed: Timed, speaker: str | None, recording: Recording, *, is_first: 
     end = min(timed.end, recording.offset + recording.seconds) if timed.end == inf else timed.end
     # Recognizers give some words no duration; their text counts all the same.
     seconds = max(round(end - timed.start, 9), 1 / recording.rate if timed.is_word else 0.0)
-    middle = start + seconds / 2
-    if not recording.is_whole and not 0 <= middle < recording.seconds:
+    is_inside = recording.is_whole or 0 <= start + seconds / 2 < recording.seconds
+    reaches = recording.with_turns and start < recording.seconds and start + seconds > 0
+    if not (is_inside or reaches):
         return None
     rejected = None
     what = "a word" if timed.is_word else "a line"
@@ -81,7 +89,7 @@ def _item(timed: Timed, speaker: str | None, recording: Recording, *, is_first: 
         if recording.is_whole:
             rejected = error
     places = [min(max(round(time * recording.rate), 0), recording.length) for time in (start, start + seconds)]
-    text = timed.text
+    text = timed.text if is_inside else None
     if is_first and text and not text[0].isspace() and not _WITHOUT_BLANKS.match(text):
         text = f" {text}"  # the word before is of another line
     return Item(places[0], max(places[1], places[0]), text, speaker, timed.is_word, rejected)

@@ -55,13 +55,15 @@ def for_whisper(spans: Sequence[Speech], length: int, rules: Rules) -> Iterator[
         following = end
         if last < len(spans) and spans[last].start < end:
             following = max(spans[last].start, start)
+        reason: RejectReason | None
         if following == start:
             reason = spans[last].reason or RejectReason.TOO_LONG
             following = max(spans[last].end, start + 1)
             yield Piece(start, following, first, last + 1, reason)
             last += 1
         else:
-            yield Piece(start, end, first, last, _too_short(start, end, rules))
+            reason = _too_short(start, end, rules)  # what is left out ends where the next window begins
+            yield Piece(start, following if reason else end, first, last, reason)
         start, first = following, last
 
 

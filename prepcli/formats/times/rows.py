@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 from prepcli.formats.times.timed import Timed, checked, damaged, number
@@ -94,15 +94,36 @@ def segments_row(line: str, place: str, value: Callable[[str, str], str | None] 
     return Row(columns[1], Timed(start, end, text, value("utt2spk", columns[0])))
 
 
-def by_channel(rows: list[Row]) -> Iterator[Timed]:
-    """The items of rows of a recording. If it has several channels, each is a speaker: their words must not mix."""
-    several = len({row.channel for row in rows}) > 1
+def by_channel(rows: list[Row], taken: int | None = None, name: str = "") -> Iterator[Timed]:
+    """The items of rows of a recording. If it has several channels, each is a speaker: their words must not mix.
+
+    Args:
+        rows: the rows.
+        taken: the channel of the audio, from 0, if it is one of several: then only its rows, if several have rows.
+        name: the file, for messages.
+
+    Raises:
+        RecordRejected: BAD_FIELD if it is not known which rows are of the channel `taken`.
+    """
+    channels = {row.channel for row in rows}
+    several = len(channels) > 1
     is_line = any(" " in (row.timed.text or "").strip() for row in rows)  # segments of the NeMo Forced Aligner
     for row in rows:
+        if several and taken is not None and _number_of(row.channel, channels, name) != taken:
+            continue
         timed = row.timed
         if is_line and timed.is_word:
             timed = timed._replace(text=(timed.text or "").strip(), is_word=False)
         yield timed._replace(speaker=row.channel) if several else timed
+
+
+def _number_of(channel: str, channels: Collection[str], name: str) -> int:
+    """The number from 0 of a channel, which are 1, 2, ... or A, B, ... in a CTM; some programs write 0, 1, ..."""
+    if channel.isdecimal():
+        return int(channel) - ("0" not in channels)
+    if len(channel) == 1 and "A" <= channel.upper() <= "Z":
+        return ord(channel.upper()) - ord("A")
+    raise damaged(name, f"the channel {channel[:40]!r} is neither a number nor a letter, and one channel is asked for")
 
 
 def read_audacity(text: str, name: str) -> list[Timed]:

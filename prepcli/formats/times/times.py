@@ -39,6 +39,7 @@ class _Names(NamedTuple):
 
     exact: tuple[str, ...]
     stems: tuple[str, ...]
+    id: str | None = None
 
     def __str__(self) -> str:
         return ", ".join(dict.fromkeys((*self.exact, *self.stems)))
@@ -71,6 +72,7 @@ class Times:
         self.path, self.form = path, format
         paths = np.unique(np.array([_hashes(path) for path in recordings], np.int64).reshape(-1, 3), axis=0)
         self._is_only = len(paths) == 1
+        self._stems = np.unique(paths[:, 1:])
         self._ambiguous, self._ambiguous_stems = (
             repeated_hashes(array("q", paths[:, column].tobytes())) for column in (1, 2)
         )
@@ -106,12 +108,13 @@ class Times:
             raise UsageError(f"{self.path} is UTF-16; convert it: iconv -f UTF-16 -t UTF-8 {self.path} > NEW")
         return asked if asked != "auto" else str(form)
 
-    def of(self, relative_path: str, id: str | None = None) -> list[Timed]:
+    def of(self, relative_path: str, id: str | None = None, channel: int | None = None) -> list[Timed]:
         """The lines and words of a recording, sorted by their start; those with equal starts as in the file.
 
         Args:
             relative_path: the path of the audio below the folder of the audio.
             id: the id of the record, if it has one.
+            channel: the channel of the audio, from 0, to which a CTM or `segments` with several is limited; None: all.
 
         Raises:
             RecordRejected: MISSING_FIELD if there are no times for it, BAD_FIELD if they are damaged, or if two
@@ -119,9 +122,9 @@ class Times:
         """
         names = self._names(relative_path, id)
         if self._lines is not None:
-            timed = self._from_lines(self._lines, names)
+            timed = self._from_lines(self._lines, names, channel)
         else:
-            timed = _read(*self._file_of(names), names)
+            timed = _read(*self._file_of(names), names, channel)
         return sorted(timed, key=lambda item: item.start)
 
     def look_up(self, relative_path: str, id: str | None = None) -> None:
@@ -151,10 +154,18 @@ class Times:
     def _names(self, relative_path: str, id: str | None) -> _Names:
         _, whole, stem = _hashes(relative_path)
         name = os.path.basename(relative_path)
-        exact = [] if id is None or self._files is not None else [id]
+        if id is not None and (self._files is not None or self._is_of_another(id, whole, stem)):
+            id = None
+        exact = [] if id is None else [id]
         exact += [] if whole in self._ambiguous else [os.path.splitext(relative_path)[0]]
         stems = () if stem in self._ambiguous_stems else (os.path.splitext(name)[0], name)
-        return _Names((*exact, relative_path), stems)
+        return _Names((*exact, relative_path), stems, id)
+
+    def _is_of_another(self, id: str, whole: int, stem: int) -> bool:
+        """Whether another recording is called so: ids that number records, and names that number files, differ."""
+        name = text_hash(id)
+        at = np.searchsorted(self._stems, name)
+        return name not in (whole, stem) and bool(at < len(self._stems) and self._stems[at] == name)
 
     def _file_of(self, names: _Names) -> tuple[str, Form]:
         if self._files is not None:
@@ -164,10 +175,13 @@ class Times:
             raise _missing(names, f"{self.path} has the times of one recording")
         return self.path, self.form  # type: ignore[return-value]
 
-    def _from_lines(self, lines: NamedLines, names: _Names) -> list[Timed]:
-        for name in dict.fromkeys((*names.exact, *names.stems)):
+    def _from_lines(self, lines: NamedLines, names: _Names, channel: int | None) -> list[Timed]:
+        first, *others = dict.fromkeys((*names.exact, *names.stems))
+        for name in (first, *others):
             if not (blocks := lines.blocks(name)):
                 continue
+            if name == names.id and (other := next(filter(lines.blocks, others), None)):
+                raise damaged(lines.path, f"{name}, the id, and {other}, the audio, have times, and one is needed")
             if self.form == "json":
                 if len(blocks) > 1:
                     raise damaged(lines.path, f"several objects have the key {name}")
@@ -180,7 +194,7 @@ class Times:
                 for number, line in enumerate(_decoded_lines(block.data, lines.path), block.number)
                 if (row := row_of(line, f"{lines.path}:{number}")) is not None and row.recording == name
             ]
-            return list(by_channel(rows))
+            return list(by_channel(rows, channel, lines.path))
         raise _missing(names, f"looked for in {lines.path}")
 
     def _value(self, table: str, utterance: str) -> str | None:
@@ -279,7 +293,7 @@ def _stop(error: OSError) -> None:
     raise error
 
 
-def _read(path: str, form: Form, names: _Names) -> list[Timed]:
+def _read(path: str, form: Form, names: _Names, channel: int | None) -> list[Timed]:
     """The items of a file of one recording. If its lines name several, those of this recording."""
     with naming(path):
         text = decoded(Path(path).read_bytes(), path)
@@ -299,7 +313,7 @@ def _read(path: str, form: Form, names: _Names) -> list[Timed]:
         rows = [row for row in rows if row.recording in (*names.exact, *names.stems)]
         if not rows:
             raise _missing(names, f"{path} names other recordings")
-    return list(by_channel(rows))
+    return list(by_channel(rows, channel, path))
 
 
 def _parsed(text: str, place: str) -> object:

@@ -141,7 +141,7 @@ def test_a_quiet_place_in_which_the_detector_hears_speech() -> None:
     samples = noise(300)
     samples[round(6 * RATE) : round(6.15 * RATE)] *= 0.1
     probabilities = np.ones(300)
-    probabilities[100] = 0.2  # one frame is no pause
+    probabilities[100] = 0.2  # one frame does not count as a pause
     [(_, first), (second, _)] = places(probabilities, samples, 7)
     assert first == second == pytest.approx(6.075, abs=0.02)
 
@@ -214,7 +214,7 @@ def test_spans_of_random_probabilities_do_not_overlap() -> None:
 
 
 def test_a_short_word_near_others_is_speech() -> None:
-    """Of 0.2 s: alone, it is a noise."""
+    """Of 0.2 s: alone, it counts as a noise."""
     probabilities = np.zeros(300)
     probabilities[10:16] = probabilities[30:60] = probabilities[250:256] = 1
     spans = places(probabilities, noise(300), 20)
@@ -222,7 +222,7 @@ def test_a_short_word_near_others_is_speech() -> None:
 
 
 def test_the_power_does_not_depend_on_the_blocks() -> None:
-    samples = noise(100) + np.float32(0.5)  # a constant offset is no power
+    samples = noise(100) + np.float32(0.5)  # a constant offset does not count
     samples[20000:24000] = 0.5
     power = power_of(samples)
     parts = Power(RATE)

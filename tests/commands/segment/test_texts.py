@@ -57,6 +57,18 @@ def test_a_part_of_a_file_has_the_lines_whose_middle_lies_in_it() -> None:
     ]
 
 
+def test_a_part_of_a_file_has_turns_that_reach_into_it() -> None:
+    part = Recording(2 * RATE, RATE, offset=5.0, is_whole=False, with_turns=True)
+    lines = [Timed(1.0, 5.0, "a"), Timed(4.0, 5.9, "b", "x"), Timed(4.2, 6.0, "c"), Timed(6.6, 7.5, "d"), Timed(7, 8)]
+    items = items_of(lines, part)
+    assert [(item.text, item.start, item.end, item.reason) for item in items] == [
+        (None, 0, 90, None),  # its text is that of another part
+        ("c", 0, 100, None),
+        (None, 160, 200, None),
+    ]
+    assert items[0].speaker == "x"
+
+
 @pytest.mark.parametrize(
     ("items", "text"),
     [

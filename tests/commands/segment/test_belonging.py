@@ -1,0 +1,118 @@
+"""A segment has the text of its own audio: of its channel, of its recording, and all of it."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.commands.segment.test_command import error_of, rejected, segmented, srt, talk
+from tests.conftest import write_lines
+
+TELEPHONE = "call {} 0.5 0.8 hello\ncall {} 4.0 0.8 hi\n"
+
+
+@pytest.mark.parametrize("channels", ["12", "AB", "01"])
+@pytest.mark.parametrize("form", ["all.ctm", "ctm/call.ctm"])
+def test_a_channel_has_its_own_words(tmp_path: Path, channels: str, form: str) -> None:
+    """Both sides of a telephone call are in one file; each of two records had the words of both."""
+    talk(tmp_path / "call.wav", channels=2)
+    times = srt(tmp_path / form, TELEPHONE.format(*channels))
+    times = times if form == "all.ctm" else times.parent
+    records = [{"audio_filepath": "call.wav", "duration": 12.0, "channel": number} for number in range(2)]
+    write_lines(tmp_path / "m.json", records)
+    by_times = ("--by", "times", "--times", times)
+    _, lines = segmented(tmp_path / "m.json", tmp_path / "out.json", *by_times)
+    assert [(line["channel"], line["offset"], line["text"]) for line in lines] == [(0, 0.3, "hello"), (1, 3.8, "hi")]
+    _, lines = segmented(tmp_path / "call.wav", tmp_path / "second.json", *by_times, "--channel", 1)
+    assert [line["text"] for line in lines] == ["hi"]
+    _, lines = segmented(tmp_path / "call.wav", tmp_path / "both.json", *by_times)
+    assert [(line["text"], line["speaker"]) for line in lines] == [("hello", channels[0]), ("hi", channels[1])]
+
+
+def test_a_channel_whose_words_are_not_known(tmp_path: Path) -> None:
+    talk(tmp_path / "call.wav", channels=2)
+    times = srt(tmp_path / "all.ctm", TELEPHONE.format("left", "right"))
+    call = (tmp_path / "call.wav", tmp_path / "out.json", "--by", "times", "--times", times, "--channel", 1)
+    segmented(*call, "--max-rejects", 1)
+    (line,) = rejected(tmp_path / "out.json")
+    assert line["reject_reason"] == "bad_field"
+    assert "the channel 'left' is neither a number nor a letter" in line["reject_detail"]
+
+
+def test_ids_that_number_records_are_not_names_of_other_recordings(tmp_path: Path) -> None:
+    """Numbers of records from 0, and of files from 1: each record had the words of the file before it."""
+    for number in (1, 2, 3):
+        talk(tmp_path / f"{number}.wav")
+    records = [{"audio_filepath": f"{number}.wav", "duration": 12.0, "id": number - 1} for number in (1, 2, 3)]
+    write_lines(tmp_path / "m.json", records)
+    times = srt(tmp_path / "all.ctm", "".join(f"{number} 1 0.5 0.8 word{number}\n" for number in (1, 2, 3)))
+    _, lines = segmented(tmp_path / "m.json", tmp_path / "out.json", "--by", "times", "--times", times, "--min", 0)
+    assert [line["text"] for line in lines] == ["word1", "word2", "word3"]
+
+
+def test_an_id_and_an_audio_with_different_times(tmp_path: Path) -> None:
+    """The recording that is called as the id may not be in the input."""
+    talk(tmp_path / "2.wav")
+    write_lines(tmp_path / "m.json", [{"audio_filepath": "2.wav", "duration": 12.0, "id": "1"}])
+    times = srt(tmp_path / "all.ctm", "1 1 0.5 0.8 one\n2 1 0.5 0.8 two\n")
+    call = (tmp_path / "m.json", tmp_path / "out.json", "--by", "times", "--times", times)
+    segmented(*call, "--max-rejects", 1)
+    (line,) = rejected(tmp_path / "out.json")
+    assert "1, the id, and 2, the audio, have times, and one is needed" in line["reject_detail"]
+
+
+def test_speech_without_its_text_is_in_no_segment(tmp_path: Path) -> None:
+    """`text` of a data directory lacks an utterance: a segment had its audio, and the texts around it."""
+    talk(tmp_path / "call.wav")
+    srt(tmp_path / "data/segments", "u1 call 0.5 2.0\nu2 call 2.2 4.0\nu3 call 4.2 6.0\n")
+    srt(tmp_path / "data/text", "u1 hello\nu3 bye\n")
+    call = (tmp_path / "call.wav", tmp_path / "out.json", "--by", "times", "--times", tmp_path / "data")
+    _, lines = segmented(*call, "--max-rejects", 1)
+    assert [(line["offset"], line["duration"], line["text"]) for line in lines] == [
+        (0.3, 1.8, "hello"),
+        (4.1, 2.1, "bye"),
+    ]
+    (line,) = rejected(tmp_path / "out.json")
+    assert (line["offset"], line["duration"], line["reject_reason"]) == (2.2, 1.8, "missing_transcript")
+
+
+def test_lengths_at_their_limits(tmp_path: Path) -> None:
+    """A window of less than a sample ended in a crash, and with texts never; one that is infinite in a crash."""
+    talk(tmp_path / "call.wav", seconds=0.01)
+    tiny = ("--by", "windows", "--window", 1e-9, "--min", 0)
+    _, lines = segmented(tmp_path / "call.wav", tmp_path / "out.json", *tiny)
+    assert len(lines) == 80
+    for name in ("min", "max", "join-pause", "pad"):
+        why = error_of(tmp_path / "call.wav", tmp_path / "x.json", "--by", "times", f"--{name}", "inf")
+        assert f"--{name} inf is above 1e+09 s: lower it" in why
+    assert "--window 10000000000.0 is above 1e+09 s" in error_of(
+        *(tmp_path / "call.wav", tmp_path / "x.json"), *tiny[:3], 1e10
+    )
+
+
+def test_a_line_beyond_the_end_that_overlaps_another_is_kept_in_no_segment(tmp_path: Path) -> None:
+    """With --overlap keep its text was in a segment that has a part of its audio."""
+    talk(tmp_path / "call.wav")
+    cue = "1\n00:00:0{},000 --> 00:00:{},000\n{}\n\n"
+    times = srt(
+        tmp_path / "call.srt", cue.format(1, "03", "In.") + cue.format(8, "11", "Too.") + cue.format(9, 14, "Out.")
+    )
+    call = (tmp_path / "call.wav", tmp_path / "out.json", "--by", "times", "--times", times, "--overlap", "keep")
+    _, lines = segmented(*call, "--max-rejects", 1)
+    assert [line["text"] for line in lines] == ["In."]
+    (line,) = rejected(tmp_path / "out.json")
+    assert (line["reject_reason"], line["offset"], line["duration"]) == ("bad_offset", 8.0, 4.0)
+
+
+def test_a_short_last_window_for_whisper_with_a_line_beyond_the_end(tmp_path: Path) -> None:
+    """It ended in a crash: the window that was left out, and the line that was, shared samples."""
+    talk(tmp_path / "call.wav", seconds=30.5)
+    cues = "1\n00:00:01,000 --> 00:00:02,000\nIn.\n\n2\n00:00:30,200 --> 00:00:33,000\nOut.\n"
+    times = srt(tmp_path / "call.srt", cues)
+    call = ("--by", "windows", "--whisper-times", "--times", times, "--max-rejects", 1)
+    report, lines = segmented(tmp_path / "call.wav", tmp_path / "out.json", *call)
+    assert [line["text"] for line in lines] == ["<|1.00|> In.<|2.00|>"]
+    assert [(line["offset"], line["duration"]) for line in rejected(tmp_path / "out.json")] == [
+        (30.0, 0.2),
+        (30.2, 0.3),
+    ]
+    assert report["details"]["seconds"]["rejects"] == 0.5
