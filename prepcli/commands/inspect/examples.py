@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from prepcli.commands.inspect.sample import EvenSample
+from prepcli.manifest.conversations import Turn
 
 NUM_SAMPLED = 10
 NUM_EXTREME = 2
@@ -51,6 +52,16 @@ class Example(msgspec.Struct):
     file: str
     line: int
     fields: dict[str, Any]
+
+
+class Dialogue(NamedTuple):
+    """A conversation in `line` (from 1) of `file`, with `duration` seconds of audio in all; `id` may be empty."""
+
+    file: str
+    line: int
+    id: str
+    duration: float
+    turns: list[Turn]
 
 
 Values = tuple[npt.NDArray[np.integer[Any]], npt.NDArray[np.floating[Any]]]

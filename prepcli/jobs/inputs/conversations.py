@@ -16,7 +16,7 @@ from prepcli.interface.options import PathText
 from prepcli.jobs.inputs.catalogue import line, unusable
 from prepcli.jobs.inputs.kinds import CONVERSATIONS
 from prepcli.jobs.inputs.named import OtherInputs
-from prepcli.manifest.conversations import PLACEHOLDERS, Turn, other_fields, turns_of
+from prepcli.manifest.conversations import PLACEHOLDERS, Turn, is_left_out, other_fields, turns_of
 from prepcli.manifest.json_kinds import CONVERSATIONS as LINES
 from prepcli.manifest.json_kinds import decoded
 from prepcli.manifest.kinds import kind_of
@@ -114,8 +114,7 @@ class _Maker:
         if sound and "sound" not in fields:
             fields["sound"] = sound
         more = other_fields(fields)
-        custom = fields.get("custom")
-        if isinstance(custom, dict) and custom.get("_skipme"):
+        if is_left_out(fields):
             more["_skipme"] = True
         named = str(fields.get("id", "conversation"))
         try:
