@@ -21,6 +21,10 @@ MIN_RECORDS = 10
 """Data with fewer records than this have no list of outliers, because their sample shows all records."""
 
 
+MAX_TURNS = 20
+"""Maximum number of turns of a conversation that a page shows."""
+
+
 class Measure(NamedTuple):
     """A number that records have, such as the duration.
 
