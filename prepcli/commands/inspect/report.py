@@ -162,7 +162,7 @@ class Inspection(ShownInNotebooks):
     groups: list[Group] = field(default_factory=list, repr=False)
     """The records of each speaker in each language, in descending order of hours of audio."""
     turns: dict[str, int] = field(default_factory=dict)
-    """The turns of conversations by role and type, such as `User audio`."""
+    """The turns of conversations by role and type, such as `User audio`; only they have it in the document."""
     dialogues: list[Dialogue] = field(default_factory=list, repr=False)
     """A few conversations, evenly spread over the data."""
 
@@ -178,6 +178,8 @@ class Inspection(ShownInNotebooks):
         if self.record is not None:
             return self.record
         shown = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _ONLY_HERE}
+        if not self.turns:
+            del shown["turns"]
         document = encodable(msgspec.to_builtins(shown))
         assert isinstance(document, dict)
         return document
