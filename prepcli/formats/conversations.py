@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from prepcli.errors import UsageError
+from prepcli.formats.archives import tar_members
 from prepcli.formats.folders import Listing, numbered
 from prepcli.formats.stored_set import Shards, StoredSet, pattern
 from prepcli.storage.paths import AnyPath
@@ -27,8 +28,21 @@ class ConversationSet(StoredSet):
     def found_in(cls, folder: AnyPath, listed: Listing, published: Collection[str]) -> "ConversationSet | None":
         """The set in a folder, or None if there is none."""
         names = {*listed.files, *published}
-        is_nemo = any(map(_MANIFEST.match, names)) and any(map(_TAR.match, names))
-        return cls(folder, listed) if is_nemo or META_NAME in names else None
+        if any(map(_MANIFEST.match, names)) and any(map(_TAR.match, names)):
+            return cls(folder, listed)
+        stored = cls(folder, listed)
+        return stored if META_NAME in names and stored._has_turns() else None
+
+    def _has_turns(self) -> bool:
+        """Whether the first JSON of the tars is a conversation, or none can be read; other data have such indexes."""
+        try:
+            tar = self.folder / str(self.listed_shards[0]["url"])
+            start, size = next((at, size) for name, at, size in tar_members(str(tar)) if name.endswith(".json"))
+            with tar.open("rb") as file:
+                file.seek(start)
+                return b'"conversations"' in file.read(size or 0)
+        except (OSError, IndexError, StopIteration, UsageError):
+            return True
 
     @cached_property
     def manifests(self) -> Shards:
@@ -87,3 +101,10 @@ class ConversationSet(StoredSet):
             "tarred_audio_filepaths": pattern(self.shards),
             "audio_locator_tag": "[audio]",
         }
+
+
+def tar_of(manifest: AnyPath) -> AnyPath | None:
+    """The tar that belongs to the manifest of a shard; None if the file is not one, or has no tar next to it."""
+    match = _MANIFEST.fullmatch(manifest.name)
+    tar = manifest.with_name(TAR_NAME.format(match[1])) if match else None
+    return tar if tar is not None and tar.is_file() else None

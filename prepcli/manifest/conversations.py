@@ -187,3 +187,9 @@ def _bad(where: str, what: str) -> RecordRejected:
 def other_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a line besides its turns and their audio."""
     return {name: value for name, value in fields.items() if name not in _OWN and not is_missing(value)}
+
+
+def is_left_out(fields: Mapping[str, Any]) -> bool:
+    """Whether the user has marked a conversation to be skipped, as NeMo does: `custom._skipme`, or `_skipme`."""
+    custom = fields.get("custom")
+    return bool(fields.get("_skipme") or (isinstance(custom, dict) and custom.get("_skipme")))

@@ -165,7 +165,11 @@ def _advice_on_conversations(path: str, fields: dict[str, Any], rows: str) -> st
     audio = next((place for name, place in _AUDIO_OF_CONVERSATIONS.items() if fields.get(name)), None)
     last = fields[turns][-1] if fields[turns] else None
     if audio is None or not isinstance(last, dict) or not isinstance(last.get(value), str):
-        return f"prepcli conversations-to-tarred {shlex.quote(path)} OUT reads conversations"
+        if not rows:
+            return f"prepcli conversations-to-tarred {shlex.quote(path)} OUT reads conversations"
+        new = new_name(path, suffix=".jsonl")
+        lines = conversion(path, f"jq -c {shlex.quote(rows.removesuffix(' | '))}", new)
+        return f"write one object per line: {lines}, and then prepcli conversations-to-tarred {shlex.quote(new)} OUT"
     new = new_name(path, ".pairs", suffix=".jsonl")
     pairs = f"{rows}{{audio: {audio}, text: .{turns}[-1].{value}}}"
     command = conversion(path, f"jq -c {shlex.quote(pairs)}", new)

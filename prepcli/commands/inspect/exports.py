@@ -2,11 +2,11 @@
 
 import json
 import os
-from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from prepcli.commands.inspect.audio import AudioFacts, NamedFile, look_at_files
+from prepcli.commands.inspect.conversations import look_at_conversations
 from prepcli.commands.inspect.report import Inspection
 from prepcli.commands.inspect.sample import EvenSample, spread
 from prepcli.engine.run.crashes import map_refusing_crashes
@@ -71,19 +71,8 @@ def _look_at_wenet(export: WenetSet, files: list[AnyPath], num_audio_files: int,
 def _look_at_conversations(
     stored: ConversationSet, files: list[AnyPath], num_audio_files: int, report: Inspection
 ) -> None:
-    """Add the numbers of conversations, turns and roles, and the hours that the turns state."""
-    catalogues = conversation_tars(stored, PLACEHOLDERS)
     report.files = len(files)
-    roles: Counter[str] = Counter()
-    for catalogue in catalogues:
-        for text in catalogue.read(os.path.abspath(catalogue)):
-            fields = json.loads(text)
-            report.records += 1
-            report.hours += float(fields.get("duration") or 0.0) / 3600
-            for turn in fields.get("conversations", []):
-                roles[f"{turn.get('from', '?')} {turn.get('type', 'text')}"] += 1
-    report.lines = report.records
-    report.notes += [f"turns: {', '.join(f'{count:,} {name}' for name, count in sorted(roles.items()))}"]
+    look_at_conversations(conversation_tars(stored, PLACEHOLDERS), num_audio_files, report)
 
 
 def _look_at_mels(_: StoredSet, files: list[AnyPath], num_audio_files: int, report: Inspection) -> None:

@@ -22,7 +22,7 @@ _OF_TIMES = frozenset((".ctm", ".json", ".rttm", ".srt", ".TextGrid", ".tsv", ".
 def audio_in(path: str, is_unknown: bool) -> list[Catalogue] | None:
     """The catalogue of an audio file, or of the audio in a folder and its subfolders, sorted by path.
 
-    None for other files, and for folders unless `is_unknown`: then they are no data set.
+    None for other files, and for folders unless `is_unknown`: then they are not a data set.
 
     Raises:
         UsageError: there is no audio in the folder.

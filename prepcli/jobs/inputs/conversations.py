@@ -3,28 +3,28 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from prepcli.audio.probe import Probes
+from prepcli.engine.run.unfinished import refuse_unfinished
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.formats.archives import tar_members
-from prepcli.formats.conversations import ConversationSet
-from prepcli.formats.names import path_in
+from prepcli.formats.conversations import ConversationSet, tar_of
+from prepcli.formats.names import absolute_folder, path_in
 from prepcli.formats.sets import open_set
 from prepcli.interface.options import PathText
 from prepcli.jobs.inputs.catalogue import line, unusable
 from prepcli.jobs.inputs.kinds import CONVERSATIONS
 from prepcli.jobs.inputs.named import OtherInputs
-from prepcli.manifest.conversations import PLACEHOLDERS, Turn, other_fields, turns_of
+from prepcli.manifest.conversations import PLACEHOLDERS, Turn, is_left_out, other_fields, turns_of
 from prepcli.manifest.json_kinds import CONVERSATIONS as LINES
 from prepcli.manifest.json_kinds import decoded
 from prepcli.manifest.kinds import kind_of
 from prepcli.manifest.scan import Range, lines_of
-from prepcli.manifest.sources import expand_paths
+from prepcli.manifest.sources import check_file, expand_paths
+from prepcli.storage.addresses import is_address
 from prepcli.storage.containers import Catalogue, name_in
-from prepcli.storage.input_files import read_at
-from prepcli.storage.paths import AnyPath, path_of
+from prepcli.storage.paths import AnyPath, absolute, is_dir, path_of
 
 
 def holds_conversations(path: str) -> bool:
@@ -34,29 +34,30 @@ def holds_conversations(path: str) -> bool:
 
 
 def conversation_file(path: str, audio_base_dir: AnyPath | None, placeholders: Sequence[str]) -> Catalogue:
-    """The catalogue of a file of conversations; relative paths of audio start from its folder or `audio_base_dir`."""
-    folder = os.path.abspath(str(audio_base_dir or os.path.dirname(path) or "."))
+    """The catalogue of a file of conversations, with the tar next to it if it is a manifest of a set.
+
+    Relative paths of other files start from the folder of the file, or from `audio_base_dir`.
+    """
+    if (tar := tar_of(path_of(path))) is not None:
+        return _shard(path, tar, placeholders)
+    folder = absolute_folder(str(audio_base_dir or path_of(path).parent))
     read = partial(_lines_of_file, folder=folder, placeholders=tuple(placeholders))
     return Catalogue(path, read, (), f"conversations {folder} {list(placeholders)}", CONVERSATIONS)
 
 
 def conversation_tars(stored: ConversationSet, placeholders: Sequence[str]) -> list[Catalogue]:
     """The catalogues of the shards of a set of conversations."""
-    read = partial(_lines_of_pairs, placeholders=tuple(placeholders))
-    how = f"conversations {list(placeholders)}"
     if not stored.manifests:
+        read = partial(_lines_of_pairs, placeholders=tuple(placeholders))
+        how = f"conversations {list(placeholders)}"
         return [Catalogue(str(tar), read, (), how, CONVERSATIONS) for tar in stored.shards.values()]
     stored.check_complete()
-    return [
-        Catalogue(
-            str(stored.manifests[number]),
-            partial(_lines_of_shard, tar=os.path.abspath(str(tar)), placeholders=tuple(placeholders)),
-            (str(tar),),
-            how,
-            CONVERSATIONS,
-        )
-        for number, tar in stored.shards.items()
-    ]
+    return [_shard(str(stored.manifests[number]), tar, placeholders) for number, tar in stored.shards.items()]
+
+
+def _shard(manifest: str, tar: AnyPath, placeholders: Sequence[str]) -> Catalogue:
+    read = partial(_lines_of_shard, tar=absolute(tar), placeholders=tuple(placeholders))
+    return Catalogue(manifest, read, (str(tar),), f"conversations {list(placeholders)}", CONVERSATIONS)
 
 
 def _lines_of_file(path: str, folder: str, placeholders: Sequence[str]) -> Iterator[bytes]:
@@ -80,7 +81,7 @@ def _lines_of_pairs(path: str, placeholders: Sequence[str]) -> Iterator[bytes]:
     by_key: dict[str, list[tuple[str, int, int | None]]] = {}
     for member in members:
         by_key.setdefault(os.path.splitext(member[0])[0], []).append(member)
-    with Path(path).open("rb") as file:
+    with path_of(path).open("rb") as file:
         for key, own in by_key.items():
             texts = [member for member in own if member[0].endswith(".json")]
             audio = [name for name, _, _ in own if not name.endswith(".json")]
@@ -88,8 +89,8 @@ def _lines_of_pairs(path: str, placeholders: Sequence[str]) -> Iterator[bytes]:
                 what = f"{key} has {len(texts)} JSON and {len(audio)} other members; one of each is read"
                 yield unusable(name_in(path, key), RecordRejected(RejectReason.BAD_FIELD, what))
                 continue
-            text = read_at(file.fileno(), texts[0][2], texts[0][1])
-            yield maker.line(text, lambda _, name=audio[0]: name_in(path, name), sound=audio[0])
+            file.seek(texts[0][1])
+            yield maker.line(file.read(texts[0][2]), lambda _, name=audio[0]: name_in(path, name), sound=audio[0])
 
 
 class _Maker:
@@ -113,8 +114,7 @@ class _Maker:
         if sound and "sound" not in fields:
             fields["sound"] = sound
         more = other_fields(fields)
-        custom = fields.get("custom")
-        if isinstance(custom, dict) and custom.get("_skipme"):
+        if is_left_out(fields):
             more["_skipme"] = True
         named = str(fields.get("id", "conversation"))
         try:
@@ -148,34 +148,46 @@ class _Maker:
         return turn._replace(audio=path, duration=round(seconds, 9))
 
 
+def _in_folder(folder: str, placeholders: Sequence[str]) -> list[Catalogue] | None:
+    """The catalogues of the set in a folder; None if it holds none. Raises `UsageError` if it is not finished."""
+    refuse_unfinished(path_of(folder))
+    stored = open_set(path_of(folder))
+    return conversation_tars(stored, placeholders) if isinstance(stored, ConversationSet) else None
+
+
 def conversations_in(placeholders: Sequence[str], audio_base_dir: Any) -> OtherInputs:
     """Reads files and folders of conversations for a command; `placeholders`: none for the usual ones."""
     wanted = tuple(placeholders) or PLACEHOLDERS
 
-    def found(path: str, is_unknown: bool) -> list[Catalogue] | None:
-        if os.path.isdir(path):
-            stored = open_set(path_of(path))
-            if isinstance(stored, ConversationSet):
-                return conversation_tars(stored, wanted)
-        elif holds_conversations(path):
-            return [conversation_file(path, audio_base_dir, wanted)]
-        if is_unknown or not os.path.isdir(path):
+    def found(path: str, _: bool) -> list[Catalogue]:
+        if is_dir(path):
+            catalogues = _in_folder(path, wanted)
+        else:  # of objects, the lines decide
+            is_one = is_address(path) or holds_conversations(path)
+            catalogues = [conversation_file(path, audio_base_dir, wanted)] if is_one else None
+        if catalogues is None:
             raise UsageError(
-                f"{path} has no conversations: JSON lines with conversations or messages, or tars of such lines"
+                f"{path} has no conversations: JSON lines with conversations or messages (of a list, jq -c '.[]' makes "
+                "lines), or tars of such lines"
             )
-        return None
+        return catalogues
 
     return found
 
 
 def record_files(spec: str, audio_base_dir: PathText | None) -> list[str]:
-    """The manifests that `spec` names (`expand_paths`); files of conversations are read as lines of NeMo's form.
+    """The manifests that `spec` names (`expand_paths`); conversations are read as lines of NeMo's form.
 
     Raises:
-        UsageError: as by `expand_paths`.
+        UsageError: as by `expand_paths`, and of a folder that is not a set of conversations.
     """
     base = None if audio_base_dir is None else path_of(str(audio_base_dir))
+
+    def of_folder(folder: str) -> list[str]:
+        catalogues = _in_folder(folder, PLACEHOLDERS)
+        return [check_file(folder)] if catalogues is None else [*catalogues]  # the check says what to do
+
     return [
         conversation_file(path, base, PLACEHOLDERS) if holds_conversations(path) else path
-        for path in expand_paths(spec)
+        for path in expand_paths(spec, of_folder)
     ]

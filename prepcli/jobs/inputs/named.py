@@ -31,7 +31,7 @@ _OF_TARRED = re.compile(r"(^|/)(tarred_audio_manifest(_version_\d+)?|sharded_man
 OtherInputs = Callable[[str, bool], Sequence[Catalogue] | None]
 """Makes catalogues of a file or folder that only some commands read; None if it is another one.
 
-The second argument: whether it is a folder that is no data set. Raises `UsageError` if the path cannot be read.
+The second argument: whether it is a folder that is not a data set. Raises `UsageError` if the path cannot be read.
 """
 
 

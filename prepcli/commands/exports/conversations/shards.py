@@ -26,6 +26,7 @@ from prepcli.planning.arrays import Scratch, Values
 from prepcli.planning.split import by_count, by_seconds, in_order, seconds_of, selected
 
 SOUND = "<sound>"
+_NEMO_PLACEHOLDERS = (SOUND, "<speech>")
 AUDIO_TAG = "[audio]"
 """The tag in a training config that stands for audio in a prompt; in YAML it needs quotes, else it is a list."""
 _encode = msgspec.json.Encoder().encode
@@ -138,17 +139,26 @@ def _pair(
     """The key, the JSON and the audio of a conversation in ShareGPT's form.
 
     Raises:
-        RecordRejected: the conversation has other audio than one.
+        RecordRejected: the conversation has other audio than one, or what NeMo would read as something else.
     """
     audio = [stored for _, stored in made if stored is not None]
     if len(audio) != 1:
         detail = f"{len(audio)} turns have audio; a pair has one: {option('--form', 'nemo')} takes several"
         raise RecordRejected(RejectReason.BAD_FIELD, detail)
+    for place, (turn, _) in enumerate(made, 1):
+        wrong = ""
+        if turn.role == "System":
+            wrong = "is of the system, and NeMo takes it for the assistant in this form"
+        elif any(name in (turn.text or "") for name in _NEMO_PLACEHOLDERS):
+            wrong = f"has {' or '.join(_NEMO_PLACEHOLDERS)} in its text, and NeMo takes it for audio"
+        if wrong:
+            detail = f"turn {place} {wrong}: {option('--form', 'nemo')} keeps it"
+            raise RecordRejected(RejectReason.BAD_FIELD, detail)
     key = f"{number:07d}"
     turns: list[dict[str, str]] = []
     for turn, stored in made:
         text = SOUND if stored is not None else turn.text or ""
-        name = {"User": "human", "Assistant": "gpt"}.get(turn.role, "system")
+        name = {"User": "human", "Assistant": "gpt"}[turn.role]
         is_joined = turns and turns[-1]["from"] == name and SOUND in (text, turns[-1]["value"])
         if is_joined:
             turns[-1]["value"] += f"\n{text}"

@@ -137,6 +137,25 @@ def test_pairs(corpus: Path, tmp_path: Path) -> None:
     assert report["rejects_by_reason"] == {"bad_field": 12}
 
 
+def test_pairs_of_which_nemo_would_read_something_else(corpus: Path, tmp_path: Path) -> None:
+    """Its reader of pairs takes the system for the assistant, and two words in texts for audio."""
+    audio = {"from": "User", "type": "audio", "value": RECORDS[0]["audio_filepath"]}
+    turns = (
+        [text("System", "Be kind."), audio],
+        [audio, text("User", "What is <speech>?")],
+        [audio, text("User", "?")],
+    )
+    write_lines(corpus / "odd.jsonl", [{"conversations": some} for some in turns])
+    made(corpus / "odd.jsonl", tmp_path / "nemo")
+    call = (corpus / "odd.jsonl", tmp_path / "out", "--form", "sharegpt-webdataset", "--max-rejects", 2)
+    assert made(*call)["records_out"] == 1
+    details = [line["reject_detail"] for line in read_lines(tmp_path / "out.prepcli/rejects.jsonl")]
+    assert details == [
+        "turn 1 is of the system, and NeMo takes it for the assistant in this form: --form nemo keeps it",
+        "turn 2 has <sound> or <speech> in its text, and NeMo takes it for audio: --form nemo keeps it",
+    ]
+
+
 @pytest.mark.parametrize("form", ["nemo", "sharegpt-webdataset"])
 def test_a_finished_set_is_an_input(corpus: Path, tmp_path: Path, form: str) -> None:
     made(corpus / "share_gpt.jsonl", tmp_path / "one", "--form", form, "--num-shards", 2)

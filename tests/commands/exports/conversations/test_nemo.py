@@ -19,7 +19,8 @@ pytestmark = pytest.mark.nemo
 def samples_of(corpus: Path, turn: dict[str, Any]) -> np.ndarray[Any, Any]:
     samples, rate = soundfile.read(corpus / turn["value"], dtype="float32")
     start = round(turn.get("offset", 0) * rate)
-    return samples[start : start + round(turn["duration"] * rate)] if "duration" in turn else samples[start:]
+    stop = start + round(turn["duration"] * rate) if "duration" in turn else len(samples)
+    return np.asarray(samples[start:stop])
 
 
 def check(read: Any, lines: Lines, corpus: Path) -> None:
