@@ -39,7 +39,7 @@ def conversation_file(path: str, audio_base_dir: AnyPath | None, placeholders: S
     Relative paths of other files start from the folder of the file, or from `audio_base_dir`.
     """
     if (tar := tar_of(path_of(path))) is not None:
-        return _shard(path, tar, placeholders)
+        return conversation_shard(path, tar, placeholders)
     folder = absolute_folder(str(audio_base_dir or path_of(path).parent))
     read = partial(_lines_of_file, folder=folder, placeholders=tuple(placeholders))
     return Catalogue(path, read, (), f"conversations {folder} {list(placeholders)}", CONVERSATIONS)
@@ -52,10 +52,13 @@ def conversation_tars(stored: ConversationSet, placeholders: Sequence[str]) -> l
         how = f"conversations {list(placeholders)}"
         return [Catalogue(str(tar), read, (), how, CONVERSATIONS) for tar in stored.shards.values()]
     stored.check_complete()
-    return [_shard(str(stored.manifests[number]), tar, placeholders) for number, tar in stored.shards.items()]
+    return [
+        conversation_shard(str(stored.manifests[number]), tar, placeholders) for number, tar in stored.shards.items()
+    ]
 
 
-def _shard(manifest: str, tar: AnyPath, placeholders: Sequence[str]) -> Catalogue:
+def conversation_shard(manifest: str, tar: AnyPath, placeholders: Sequence[str]) -> Catalogue:
+    """The catalogue of a manifest of conversations whose audio lies in a tar."""
     read = partial(_lines_of_shard, tar=absolute(tar), placeholders=tuple(placeholders))
     return Catalogue(manifest, read, (str(tar),), f"conversations {list(placeholders)}", CONVERSATIONS)
 
