@@ -23,7 +23,7 @@ from tests.support.seeds import draw_for
 from tests.support.tools import need, need_package
 
 RATE = SAMPLING_RATE
-MINUTES = 5
+MINUTES = 2
 
 
 def vocabulary(language: str) -> list[str]:
@@ -69,7 +69,7 @@ def cuts_in_words(words: list[Word], pieces: list[tuple[int, int]]) -> tuple[int
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("longest", "words_at_once"), [(20, 9), (10, 9), (5, 5)])
+@pytest.mark.parametrize(("longest", "words_at_once"), [(20, 9), (5, 5)])
 def test_no_word_is_lost_and_hardly_one_is_cut(tmp_path: Path, longest: int, words_at_once: int) -> None:
     need_package("silero_vad")
     talks = tmp_path / "talks"
@@ -90,7 +90,7 @@ def test_no_word_is_lost_and_hardly_one_is_cut(tmp_path: Path, longest: int, wor
         assert words_outside(talked.words, sorted([*segments, *short])) == 0, name
         num, num_bad = cuts_in_words(talked.words, segments)
         cuts, bad = cuts + num, bad + num_bad
-    assert cuts > 350
+    assert cuts > 70 * MINUTES
     assert bad <= 0.005 * cuts
 
 
