@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from prepcli.commands.estimate_bins.durations import BinsReport as BinsReport
     from prepcli.commands.estimate_bins.tokens import TokenBinsReport as TokenBinsReport
     from prepcli.commands.estimate_bins.two_d import Bins2dReport as Bins2dReport
+    from prepcli.commands.exports.conversations.command import conversations_to_tarred as conversations_to_tarred
     from prepcli.commands.exports.files.command import convert_audio as convert_audio
     from prepcli.commands.exports.mels.command import manifest_to_mels as manifest_to_mels
     from prepcli.commands.exports.parquet.command import manifest_to_parquet as manifest_to_parquet

@@ -198,6 +198,15 @@ DUPLICATES = Policy(
 SCORE = Policy(
     "score", Samples.NEARLY, Channels.NAMED, "the file's", Again.NOTHING, "a rounded duration cuts off no sound"
 )
+CONVERSATION = Policy(
+    "conversations-to-tarred",
+    Samples.NEARLY,
+    Channels.ONE,
+    _ITS_OWN,
+    Again.LOSSLESS,
+    "NeMo reads a turn by its duration; speech language models read mono",
+    frozenset(WRITABLE),
+)
 SEGMENT = Policy(
     "segment", Samples.NEARLY, Channels.MEAN, "16 kHz for the detector", Again.NOTHING, "speech may be in any channel"
 )

@@ -95,7 +95,7 @@ TASKS: dict[str, tuple[Command, ...]] = {
         ),
         _command(
             "split",
-            "Divide records into parts, no speaker in two of them",
+            "Divide records into parts that share no speaker",
             "commands.split.report.SplitReport",
         ),
         _command(
@@ -128,6 +128,13 @@ TASKS: dict[str, tuple[Command, ...]] = {
             package="exports.files",
         ),
     ),
+    "Prepare training data from conversations": (
+        _command(
+            "conversations-to-tarred",
+            "Make tars of conversations, for speech LLMs",
+            package="exports.conversations",
+        ),
+    ),
     "Extend manifests and Shar sets": (
         _command(
             "extend-context-audio",
@@ -139,7 +146,7 @@ TASKS: dict[str, tuple[Command, ...]] = {
         ),
         _command(
             "extend-codec-codes",
-            "Add the codes of an audio codec to a Shar or manifest",
+            "Add codes of an audio codec to a Shar or manifest",
         ),
     ),
     "Estimate bins for bucketed training": (

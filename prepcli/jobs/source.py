@@ -13,7 +13,7 @@ from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected
 from prepcli.interface.calls import current_call
 from prepcli.interface.options import Paths, PathText
-from prepcli.jobs.inputs.named import OfAudio, manifests_of, refuse_one_pass, refuse_unused
+from prepcli.jobs.inputs.named import OtherInputs, manifests_of, refuse_one_pass, refuse_unused
 from prepcli.jobs.record_job import RecordContents, RecordUnit, shards_of, units_of
 from prepcli.jobs.records import Records, settings_over
 from prepcli.manifest.parts import KeyFunction
@@ -33,8 +33,8 @@ class RecordSource:
         audio_base_dir: the folder from which relative audio paths start; None: from the folder of their manifest.
     """
 
-    def __init__(self, manifest: Paths, output: Output, *more: PathText, of_audio: OfAudio | None = None) -> None:
-        """`manifest` is the input that the user has named; `more`: further inputs; `of_audio`: as in `manifests_of`.
+    def __init__(self, manifest: Paths, output: Output, *more: PathText, others: OtherInputs | None = None) -> None:
+        """`manifest` is the input that the user has named; `more`: further inputs; `others`: as in `manifests_of`.
 
         Raises:
             UsageError: MANIFEST and OUT are swapped, or a manifest cannot be found.
@@ -44,7 +44,7 @@ class RecordSource:
         if not isinstance(output, OutputFile):  # an OUT that is a file may be there, and MANIFEST a data set
             refuse_swapped(str(manifest), output.path)
         commits = partial(revisions_of, output.workspace, output.engine)
-        inputs = [manifests_of(str(spec), asked, commits, of_audio) for spec in (manifest, *more)]
+        inputs = [manifests_of(str(spec), asked, commits, others) for spec in (manifest, *more)]
         self.manifests = [path for paths in inputs for path in paths]
         refuse_unused(self.manifests, asked)
         self.input_of = [number for number, paths in enumerate(inputs) for _ in paths]

@@ -63,7 +63,8 @@ class DataSet:
 class TextSet(DataSet):
     """Text files of one `kind`, the type of their `input_cfg` entry.
 
-    `paths` are files of texts (txt), of source texts (txt_pair), or of JSON lines (multimodal_conversation). For
+    `paths` are files of texts (txt), of source texts (txt_pair), or of JSON lines (multimodal_conversation, share_gpt
+    with its `tars`, `audio_root` and `placeholders`), or a folder with tars (share_gpt_webdataset). For
     txt_pair, `target_paths` are the files of the target texts, in the order of `paths`. `language` (of the texts or
     source texts) and `target_language` are the languages that the entry states, for NeMo's prompts.
     """
@@ -74,6 +75,9 @@ class TextSet(DataSet):
     questions_language: str | None = None
     language: str | None = None
     target_language: str | None = None
+    tars: tuple[str, ...] = ()
+    audio_root: str | None = None
+    placeholders: tuple[str, ...] = ("<sound>", "<speech>")
 
 
 @dataclass(frozen=True)

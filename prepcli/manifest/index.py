@@ -203,7 +203,7 @@ def scan_files(
     for path in paths:
         if columns.parquet:
             check_is_parquet(path)
-        else:
+        elif path not in copies:  # what is copied has been checked
             check_is_json_lines(path, (CUTS,) if columns.cuts else ())
     states = {path: state_of(path) for path in paths}
     sizes = {path: state.num_bytes for path, state in states.items()}

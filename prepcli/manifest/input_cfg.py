@@ -26,8 +26,8 @@ from prepcli.storage.paths import path_of
 TYPES = ("nemo", "nemo_tarred", "lhotse", "lhotse_shar", "group")
 """The types of `input_cfg` entries whose files have a line with a duration for each example, and `group`."""
 AUDIO_TYPES = (*TYPES, "parquet")
-TEXT_TYPES = ("txt", "txt_pair", "multimodal_conversation")
-_OTHER_TEXT_TYPES = ("txt_jsonl", "nemo_sft_jsonl", "share_gpt", "share_gpt_webdataset")
+TEXT_TYPES = ("txt", "txt_pair", "multimodal_conversation", "share_gpt", "share_gpt_webdataset")
+_OTHER_TEXT_TYPES = ("txt_jsonl", "nemo_sft_jsonl")
 
 Texts = Literal["refuse", "leave out", "read"]
 """The treatment of `input_cfg` entries with texts or conversations: refuse with an error, leave out, or read."""
@@ -81,7 +81,12 @@ def _texts(entry: dict[str, Any], kind: str, seen: tuple[str, ...], settings: En
         entry = entry | {f"{key}s": entry[key]}
         remark = f"an entry{in_file(seen)} has {key}, which is read as {key}s; NeMo 3.0 reads only {key}s"
         settings = replace(settings, remarks=(*settings.remarks, remark))
-    paths = _paths(entry, {"txt": "paths", "txt_pair": "source_paths"}.get(kind, "manifest_filepath"), kind, seen)
+    key = {"txt": "paths", "txt_pair": "source_paths", "share_gpt_webdataset": "data_dir"}.get(
+        kind, "manifest_filepath"
+    )
+    paths = (str(entry[key]),) if key == "data_dir" and entry.get(key) else _paths(entry, key, kind, seen)
+    tars = "tarred_audio_filepaths" if kind == "share_gpt" and entry.get("tarred_audio_filepaths") else ""
+    placeholders = entry.get("audio_placeholders") or TextSet.placeholders
     targets = _paths(entry, "target_paths", kind, seen) if is_pair else ()
     if is_pair and len(targets) != len(paths):
         raise UsageError(
@@ -97,6 +102,9 @@ def _texts(entry: dict[str, Any], kind: str, seen: tuple[str, ...], settings: En
         questions_language=entry.get("questions_language"),
         language=entry.get("source_language" if is_pair else "language"),
         target_language=entry.get("target_language"),
+        tars=_paths(entry, tars, kind, seen) if tars else (),
+        audio_root=entry.get("audio_root"),
+        placeholders=(placeholders,) if isinstance(placeholders, str) else tuple(placeholders),
     )
 
 

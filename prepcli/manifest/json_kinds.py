@@ -78,6 +78,9 @@ def kind_of_json(path: str, text: str, is_whole: bool) -> FileKind | None:
 
 def kind_of_object(fields: dict[str, Any]) -> str | None:
     """The kind of a JSON object, by the names of its fields; None if they show nothing."""
+    turns = fields.get("conversations")
+    if isinstance(turns, list) and turns and isinstance(turns[0], dict) and "from" in turns[0]:
+        return CONVERSATIONS  # filter and split write them with the path of their first audio
     if "audio_filepath" in fields or "reject_reason" in fields:
         return RECORDS
     if str(fields.get("type")).endswith("Cut"):
@@ -86,7 +89,7 @@ def kind_of_object(fields: dict[str, Any]) -> str | None:
         return RECORDINGS
     if "recording_id" in fields:
         return SUPERVISIONS
-    if isinstance(fields.get("conversations"), list) or isinstance(fields.get("messages"), list):
+    if isinstance(turns, list) or isinstance(fields.get("messages"), list):
         return CONVERSATIONS
     if any(name in fields for name in OLD_AUDIO_KEYS):
         return RECORDS
@@ -162,7 +165,11 @@ def _advice_on_conversations(path: str, fields: dict[str, Any], rows: str) -> st
     audio = next((place for name, place in _AUDIO_OF_CONVERSATIONS.items() if fields.get(name)), None)
     last = fields[turns][-1] if fields[turns] else None
     if audio is None or not isinstance(last, dict) or not isinstance(last.get(value), str):
-        return "only prepcli estimate-token-bins reads conversations, by an input_cfg that names them"
+        if not rows:
+            return f"prepcli conversations-to-tarred {shlex.quote(path)} OUT reads conversations"
+        new = new_name(path, suffix=".jsonl")
+        lines = conversion(path, f"jq -c {shlex.quote(rows.removesuffix(' | '))}", new)
+        return f"write one object per line: {lines}, and then prepcli conversations-to-tarred {shlex.quote(new)} OUT"
     new = new_name(path, ".pairs", suffix=".jsonl")
     pairs = f"{rows}{{audio: {audio}, text: .{turns}[-1].{value}}}"
     command = conversion(path, f"jq -c {shlex.quote(pairs)}", new)

@@ -13,6 +13,8 @@ from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.manifest.datasets import TextSet
 from prepcli.manifest.fields import decode_value, parse_fields
 from prepcli.manifest.sources import is_gzip
+from prepcli.storage.containers import UNUSABLE, Catalogue
+from prepcli.storage.paths import absolute
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ def examples_of(data: TextSet, path: str, target_path: str | None) -> Iterator[l
     A line to skip gives None, an unusable line gives its reject. `target_path`: for pairs of texts, the file with the
     targets; None for other kinds. Raises `UsageError` if the two files have different numbers of lines.
     """
-    if data.kind == "multimodal_conversation":
+    if data.kind not in ("txt", "txt_pair"):
         yield from _conversations(data, path)
         return
     with _open(path) as lines:
@@ -65,12 +67,20 @@ def _open(path: str) -> IO[str]:
 
 
 def _conversations(data: TextSet, path: str) -> Iterator[list[Turn] | RecordRejected | None]:
+    for line in _lines(path):
+        try:
+            yield _conversation(line, data) if line.strip() else None
+        except RecordRejected as rejected:
+            yield rejected
+
+
+def _lines(path: str) -> Iterator[bytes]:
+    """The lines of a file; of a catalogue those in NeMo's form that it makes."""
+    if isinstance(path, Catalogue):
+        yield from path.read(absolute(path))
+        return
     with gzip.open(path, "rb") if is_gzip(path) else Path(path).open("rb") as lines:
-        for line in lines:
-            try:
-                yield _conversation(line, data) if line.strip() else None
-            except RecordRejected as rejected:
-                yield rejected
+        yield from lines
 
 
 def _conversation(line: bytes, data: TextSet) -> list[Turn] | None:
@@ -82,6 +92,8 @@ def _conversation(line: bytes, data: TextSet) -> list[Turn] | None:
     custom = fields.get("custom")
     if isinstance(custom, dict) and custom.get("_skipme"):
         return None
+    if UNUSABLE in fields:
+        raise RecordRejected(RejectReason.BAD_FIELD, str(fields[UNUSABLE]).partition(": ")[2])
     conversation = fields.get("conversations")
     if not isinstance(conversation, list) or not conversation:
         raise RecordRejected(RejectReason.MISSING_FIELD, "the field conversations is missing")

@@ -12,7 +12,8 @@ import pytest
 from prepcli.interface.commands import COMMANDS
 from prepcli.interface.options import Declared, declared
 from prepcli.interface.shared_options import SetInput
-from tests.conftest import SHORT_CORPUS, make_set, read_lines, tree
+from tests.conftest import SHORT_CORPUS, make_set, read_lines, tree, write_lines
+from tests.support.conversations import share_gpt_of
 from tests.support.running import prepcli
 from tests.support.tars import write_tar
 
@@ -31,6 +32,7 @@ CALLS = {
     "manifest-to-wenet": "m.json OUT",
     "manifest-to-mels": "m.json OUT --lists-only",
     "manifest-to-parquet": "m.json OUT",
+    "conversations-to-tarred": "chats.jsonl OUT",
     "convert-audio": "m.json OUT",
     "extend-codec-codes": "m.json --codec-model none.nemo --output-dir OUT",
     "extend-context-audio": "m.json OUT --speaker-model none.nemo",
@@ -76,6 +78,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines = (SHORT_CORPUS / "manifest.json").read_text().splitlines(keepends=True)[:6]
     (folder / "m.json").write_text("".join(lines).replace("s01/", "corpus/"))
     make_set("manifest-to-shar", folder / "m.json", folder / "shar")
+    write_lines(folder / "chats.jsonl", share_gpt_of(read_lines(folder / "m.json")))
     return folder
 
 

@@ -14,6 +14,7 @@ from tests.commands.download.miniatures import an4, hifitts2, tar_gz, write_file
 from tests.commands.download.server import Site, serving
 from tests.conftest import SHORT_CORPUS, read_lines, write_lines
 from tests.support.audio_files import write_audio
+from tests.support.conversations import write_conversations
 from tests.support.running import prepcli
 from tests.support.tools import need_package
 
@@ -71,6 +72,14 @@ def _tarred(place: Place) -> list[object]:
 def _reshuffled(place: Place) -> list[object]:
     _made("manifest-to-tarred", place.manifest(), place.inputs / "set", "--num-shards", 2)
     return ["manifest-to-wenet", place.inputs / "set", place.out, "--shard-size", 3, "--shuffle"]
+
+
+def _conversations(form: str) -> Callable[[Place], list[object]]:
+    def make(place: Place) -> list[object]:
+        chats = write_conversations(place.manifest())
+        return ["conversations-to-tarred", chats, place.out, "--shard-size", 3, "--form", form]
+
+    return make
 
 
 def _concat(place: Place) -> list[object]:
@@ -223,6 +232,8 @@ CASES: dict[str, Callable[[Place], list[object]]] = {
     "shar": _export("manifest-to-shar", "--shard-size", 3, "--indexed"),
     "wenet": _export("manifest-to-wenet", "--shard-size", 3),
     "parquet": _export("manifest-to-parquet", "--shard-size", 3),
+    "conversations": _conversations("nemo"),
+    "pairs": _conversations("sharegpt-webdataset"),
     "reshuffled": _reshuffled,
     "omnilingual": _export("manifest-to-parquet", "--form", "omnilingual", "--corpus", "c", "--set-split", "train"),
     "mels": _mels,

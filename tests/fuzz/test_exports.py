@@ -13,6 +13,7 @@ from tests.fuzz.examples import examples
 from tests.fuzz.mutations import mutated
 from tests.fuzz.test_sets import VERIFIED, damage
 from tests.support.audio_files import write_audio
+from tests.support.conversations import write_conversations
 from tests.support.running import prepcli
 from tests.support.toy_codec import use_toy_codec
 
@@ -23,6 +24,8 @@ KINDS = {
     "mels": ("manifest-to-mels", "--devices", "cpu"),
     "parquet": ("manifest-to-parquet", "--shard-size", 4),
     "omnilingual": ("manifest-to-parquet", "--form", "omnilingual", "--corpus", "c", "--set-split", "dev"),
+    "conversations": ("conversations-to-tarred", "--shard-size", 4),
+    "pairs": ("conversations-to-tarred", "--shard-size", 4, "--form", "sharegpt-webdataset"),
     "files": ("convert-audio",),
     "tarred": ("manifest-to-tarred", "--num-shards", 2),
     "shar": ("manifest-to-shar", "--shard-size", 4, "--indexed"),
@@ -39,8 +42,10 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Each kind of set of eight records, in a folder of its name."""
     folder = tmp_path_factory.mktemp("exports")
     manifest = write_lines(folder / "m.json", read_lines(MINI_CORPUS / "manifest.json")[:8])
+    chats = write_conversations(manifest)
     for kind, (command, *options) in KINDS.items():
-        words = (command, manifest, folder / kind, *options, "--audio-base-dir", MINI_CORPUS, "--num-workers", 1)
+        source = chats if command == "conversations-to-tarred" else manifest
+        words = (command, source, folder / kind, *options, "--audio-base-dir", MINI_CORPUS, "--num-workers", 1)
         done = prepcli(*words)
         assert done.code == 0, done.err
     write_audio(folder / "voice.wav", 0.2, 24000)

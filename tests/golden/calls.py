@@ -287,6 +287,36 @@ COMMANDS: dict[str, str] = {
         0 convert-audio zip/all.zip unpacked --json
         2 convert-audio bad_audio/manifest.json corpus
     """,
+    "conversations": """
+        0 conversations-to-tarred chats/nemo.jsonl out --num-shards 2 --dry-run
+        0 conversations-to-tarred chats/nemo.jsonl out --num-shards 2
+        0 again --json
+        2 conversations-to-tarred chats/nemo.jsonl out --num-shards 3
+        0 conversations-to-tarred chats/nemo.jsonl out --num-shards 3 --shuffle --overwrite --json
+        0 verify out --json
+        0 inspect out
+        0 status out
+        0 conversations-to-tarred out again --shard-hours 0.001 --force-codec wav --target-sample-rate 8000
+        0 conversations-to-tarred chats/share_gpt.jsonl pairs --form sharegpt-webdataset --shard-size 3
+        0 verify pairs
+        0 inspect pairs
+        0 conversations-to-tarred pairs again2 --json
+        0 conversations-to-tarred chats/swift.jsonl,chats/qwen.jsonl both
+        3 conversations-to-tarred chats/swift.jsonl none --form sharegpt-webdataset
+        3 conversations-to-tarred chats/bad.jsonl bad
+        0 again --max-rejects 9 --json
+        2 conversations-to-tarred corpus/manifest.json wrong
+        2 manifest-to-tarred chats/qwen.jsonl wrong --num-shards 1
+        0 inspect chats/nemo.jsonl
+        0 inspect chats/swift.jsonl --json
+        0 verify chats/nemo.jsonl
+        1 verify chats/bad.jsonl
+        0 filter chats/share_gpt.jsonl kept.json --keep 'duration > 0.2'
+        0 verify kept.json
+        0 inspect kept.json
+        0 split chats/qwen.jsonl parts --part a=0.5 --part b=rest
+        0 blend chats=out asr=corpus/manifest.json mix.yaml --no-check
+    """,
     "make_manifest": """
         0 make-manifest corpus folder.json --text-suffix .txt --speaker-pattern '(s[0-9]+)/' --max-rejects 9 --json
         0 again

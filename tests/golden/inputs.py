@@ -22,6 +22,7 @@ from tests.conftest import MINI_CORPUS, SHORT_CORPUS, Lines, read_lines, write_l
 from tests.golden import toy_codec
 from tests.support.audio_files import write_audio
 from tests.support.containers import SOURCES
+from tests.support.conversations import conversations_of
 from tests.support.tars import write_tar
 from tests.support.tokenizer_models import corpus_texts, train_sentencepiece
 
@@ -73,6 +74,35 @@ def corpus(folder: Path) -> None:
     rows = [f'{line["audio_filepath"]},"{line["text"]}",{line["lang"]}\n' for line in records()]
     (folder / "table.csv").write_text("path,sentence,locale\n" + "".join(rows), encoding="utf-8")
     (folder / "texts.txt").write_text("".join(f"{text}\n" for text in corpus_texts()), encoding="utf-8")
+
+
+def chats(folder: Path) -> None:
+    """Conversations in NeMo's form, of ShareGPT, ms-swift and Qwen, and such that cannot be used."""
+    lines = without_context(records("s01", "s05"))
+    with_audio(folder, "manifest.json", lines)
+    (folder / "manifest.json").unlink()
+    write_lines(folder / "nemo.jsonl", conversations_of(lines))
+    pairs = [(line["audio_filepath"], line["text"]) for line in lines]
+    share_gpt = [
+        {"sound": path, "conversations": [{"from": "human", "value": "<sound>"}, {"from": "gpt", "value": text}]}
+        for path, text in pairs
+    ]
+    swift = [
+        {"audios": [path, path], "messages": [said("user", "<audio><audio>Compare."), said("assistant", text)]}
+        for path, text in pairs
+    ]
+    qwen = [
+        {"messages": [said("user", [{"type": "audio", "audio_url": path}]), said("assistant", text)]}
+        for path, text in pairs
+    ]
+    for name, objects in {"share_gpt": share_gpt, "swift": swift, "qwen": qwen}.items():
+        write_lines(folder / f"{name}.jsonl", objects)
+    bad: Lines = [swift[0] | {"audios": []}, swift[1] | {"audios": ["none.wav", "none.wav"]}, {"messages": []}]
+    write_lines(folder / "bad.jsonl", [*bad, {"messages": [said("narrator", "x")]}, *share_gpt])
+
+
+def said(role: str, content: object) -> dict[str, object]:
+    return {"role": role, "content": content}
 
 
 def bad_lines(folder: Path) -> None:
@@ -257,6 +287,7 @@ def plugin(folder: Path) -> None:
 
 INPUTS: dict[str, Callable[[Path], None]] = {
     "corpus": corpus,
+    "chats": chats,
     "bad_lines": bad_lines,
     "bad_audio": bad_audio,
     "many_rejects": many_rejects,

@@ -16,6 +16,7 @@ from tests.commands.download.server import Site, serving
 from tests.conftest import MINI_CORPUS, Lines, make_set, read_lines, write_lines
 from tests.jobs.killing import Case, Environ, Victim, kill_a_worker, kill_main, undisturbed
 from tests.support.audio_files import write_audio
+from tests.support.conversations import conversations_of
 from tests.support.running import Process
 from tests.support.shar_sets import make, rewrite_tar
 
@@ -103,6 +104,13 @@ def mels(folder: Path) -> Case:
     ]
     manifest = write_lines(folder / "manifest.json", with_missing(records, 3, 60))
     return undisturbed(Case("manifest-to-mels", manifest, ("--devices", "cpu"), 6, 3), folder)
+
+
+def conversations(folder: Path) -> Case:
+    """Conversations of segments that are resampled, and three without audio, in 12 shards."""
+    chats = write_lines(folder / "chats.jsonl", conversations_of(segments(3, 3, 40)))
+    options = ("--num-shards", 12, "--target-sample-rate", 44100, "--shuffle")
+    return undisturbed(Case("conversations-to-tarred", chats, options, 12, 3), folder)
 
 
 def omnilingual(folder: Path) -> Case:
@@ -456,6 +464,7 @@ JOBS = {
     "wenet": Job(lambda folder: export(ListCase, "manifest-to-wenet", folder), ((kill_a_worker, 3, 5),), (), ()),
     "mels": Job(mels, ((kill_a_worker, 2, 5),), (), ()),
     "parquet": Job(lambda folder: export(Case, "manifest-to-parquet", folder), ((kill_main, 4, 1),), (), (INT,)),
+    "conversations": Job(conversations, ((kill_main, 0, 2), (kill_a_worker, 3, 5))),
     "omnilingual": Job(omnilingual, ((kill_a_worker, 2, 1),), (), (USR1,)),
     "convert": Job(converted, ((kill_main, 0, 2), (kill_a_worker, 2, 1)), ()),
     "make-manifest": Job(make_manifest, ((kill_main, 5, 5), (kill_a_worker, 5, 2))),

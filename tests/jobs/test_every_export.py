@@ -16,7 +16,11 @@ TABLES = (
     "jobs/test_wrong_calls.py",
     "storage/test_store.py",
 )
-EXPORTS = tuple(command.name for command in TASKS["Prepare training data from manifests"])
+EXPORTS = tuple(
+    command.name
+    for source in ("manifests", "conversations")
+    for command in TASKS[f"Prepare training data from {source}"]
+)
 
 
 @pytest.mark.parametrize("table", TABLES)

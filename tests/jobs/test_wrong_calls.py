@@ -13,6 +13,7 @@ import pytest
 
 from tests.conftest import SHORT_CORPUS, write_lines
 from tests.support.audio_files import write_audio
+from tests.support.conversations import write_conversations
 from tests.support.running import prepcli
 from tests.support.tars import write_tar
 from tests.support.tools import need_package
@@ -135,6 +136,26 @@ CALLS: dict[str, dict[str, str]] = {
         "MINI OUT --form omnilingual --force-codec wav": "--force-codec wav: omnilingual-asr has flac or ogg",
         "MINI OUT --form omnilingual --target-sample-rate 8000": "--target-sample-rate has no effect with --form",
         "MINI 'p{1,2}'": "NeMo takes '{' in a path for a brace expression",
+    },
+    "conversations-to-tarred": {
+        "nowhere.jsonl OUT": "manifest not found: nowhere.jsonl",
+        "MINI OUT": "manifest.json has no conversations: JSON lines with conversations or messages",
+        "CORPUS OUT": "has no conversations",
+        "text.txt OUT": "text.txt has no conversations",
+        "empty.json OUT": "empty.json has no conversations",
+        "chats.jsonl": "missing argument 'OUT'",
+        "chats.jsonl chats.jsonl": "chats.jsonl",
+        "chats.jsonl OUT --form sharegpt": "is not one of",
+        "chats.jsonl OUT --num-shards 1 --shard-size 3": "--num-shards and --shard-size contradict each other",
+        "chats.jsonl OUT --num-shards 2": "1 conversations cannot fill 2 shards; lower --num-shards",
+        "chats.jsonl OUT --shard-hours 0": "--shard-hours must be above 0, not 0.0",
+        "chats.jsonl OUT --target-sample-rate 10": "--target-sample-rate 10 is not a sampling rate",
+        "chats.jsonl OUT --channel left": "--channel left must be mix, or the number of a channel",
+        "chats.jsonl OUT --placeholder ''": "an argument is empty",
+        "chats.jsonl OUT --shuffle-seed 3": "--shuffle-seed has no effect without --shuffle: give both",
+        "chats.jsonl OUT --text-column words": "--text-column words is for tars, zip archives and Parquet files",
+        "chats.jsonl OUT --input-format tarred": "--input-format tarred",
+        "chats.jsonl 'OUT(1)'": "NeMo takes '(' in a path for a brace expression",
     },
     "convert-audio": {
         "nowhere.json OUT": "manifest not found: nowhere.json",
@@ -327,6 +348,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("1h.json", "2h.json"):
         write_lines(made / name, [{"audio_filepath": "a/x.wav", "duration": 1.0, "text": "x"}])
     write_audio(made / "a/x.wav", 1.0)
+    write_conversations(made / "1h.json")
     (made / "nothing").mkdir()
     for name, text in {
         "empty.json": "",

@@ -1,5 +1,6 @@
 """Commands that read from and write to a real object store give the same bytes as with files."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from prepcli.storage import access
 from tests.conftest import MINI_CORPUS, tree
 from tests.storage.buckets import Bucket
 from tests.storage.object_store import ObjectStore
+from tests.support.conversations import write_conversations
 from tests.support.running import Prepcli, prepcli, prepcli_process
 from tests.support.tools import need_package
 
@@ -19,6 +21,8 @@ COMMANDS = {
     "manifest-to-shar": ["--shard-size", "20"],
     "manifest-to-wenet": ["--shard-size", "20", "--prefix", "x"],
     "manifest-to-parquet": ["--shard-size", "20"],
+    "conversations-to-tarred": ["--shard-size", "20"],
+    "conversations-to-tarred pairs": ["--shard-size", "20", "--form", "sharegpt-webdataset"],
     "manifest-to-parquet omnilingual": ["--form", "omnilingual", "--corpus", "c", "--set-split", "train"],
 }
 
@@ -28,19 +32,21 @@ def test_in_and_out_of_the_store_are_as_on_a_disk(
     command: str, bucket: Bucket, run: Prepcli, mini_corpus: Path, stored_corpus: str, tmp_path: Path
 ) -> None:
     command, options = command.partition(" ")[0], COMMANDS[command]
+    name = "manifest.json"
+    if command == "conversations-to-tarred":
+        name = "chats.jsonl"
+        mini_corpus = Path(shutil.copytree(mini_corpus, tmp_path / "corpus"))
+        write_conversations(mini_corpus / "manifest.json")
+        stored_corpus = bucket.upload(mini_corpus, "corpus")
     # The list of WeNet has names without a folder where the output is in a store.
     local = [*options, *(["--relative-to", tmp_path / "local"] if "wenet" in command else [])]
-    assert prepcli(command, mini_corpus / "manifest.json", tmp_path / "local", *local).code == 0
-    done = run(
-        command, f"{stored_corpus}/manifest.json", bucket / "out/set", *options, "--work-dir", tmp_path, "--json"
-    )
+    assert prepcli(command, mini_corpus / name, tmp_path / "local", *local).code == 0
+    done = run(command, f"{stored_corpus}/{name}", bucket / "out/set", *options, "--work-dir", tmp_path, "--json")
     assert done.code == 0, done.err
     assert done.json["records_out"] == 48
     made = tree(bucket.download("out/set", tmp_path / "down"))
     assert without_dates(made) == without_dates(tree(tmp_path / "local"))
-    again = run(
-        command, f"{stored_corpus}/manifest.json", bucket / "out/set", *options, "--work-dir", tmp_path, "--json"
-    )
+    again = run(command, f"{stored_corpus}/{name}", bucket / "out/set", *options, "--work-dir", tmp_path, "--json")
     assert (again.code, again.json["status"]) == (0, "nothing_to_do")
 
 
@@ -58,6 +64,21 @@ def test_sets_in_the_store_are_inputs(
     assert done.json["records_out"] == 48
     tars = [{name: data for name, data in tree(tmp_path / one).items() if ".tar" in name} for one in ("local", "out")]
     assert tars[0] == tars[1]
+
+
+@pytest.mark.parametrize("form", ["nemo", "sharegpt-webdataset"])
+def test_conversations_in_the_store_are_inputs(
+    form: str, bucket: Bucket, run: Prepcli, mini_corpus: Path, tmp_path: Path
+) -> None:
+    chats = write_conversations(Path(shutil.copytree(mini_corpus, tmp_path / "corpus")) / "manifest.json")
+    options = ("--num-shards", 2, "--form", form)
+    assert prepcli("conversations-to-tarred", chats, tmp_path / "set", *options).code == 0
+    bucket.upload(tmp_path / "set", "in/set")
+    assert prepcli("conversations-to-tarred", tmp_path / "set", tmp_path / "local", *options).code == 0
+    done = run("conversations-to-tarred", bucket / "in/set", tmp_path / "out", *options, "--json")
+    assert (done.code, done.json["records_out"]) == (0, 48), done.err
+    trees = [tree(tmp_path / name) for name in ("local", "out")]
+    assert trees[0] == trees[1]
 
 
 def without_dates(files: dict[str, str]) -> dict[str, str]:

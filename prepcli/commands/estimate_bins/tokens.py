@@ -29,13 +29,17 @@ from prepcli.commands.estimate_bins.text_lengths import (
 )
 from prepcli.commands.estimate_bins.two_d import check_finite, token_counter
 from prepcli.errors import UsageError, option
+from prepcli.formats.conversations import ConversationSet
+from prepcli.formats.sets import open_set
 from prepcli.interface.reports import brief, percentiles
+from prepcli.jobs.inputs.conversations import conversation_file, conversation_shard, conversation_tars
 from prepcli.manifest.datasets import DataSet, Mix, TextSet
 from prepcli.manifest.durations import read_input
 from prepcli.manifest.inputs import notes_on_input, resolve_input
 from prepcli.manifest.mixing import LeafDurations, draw, leaves_of
 from prepcli.planning.cut_points import duration_bins
 from prepcli.processes.pools import map_in_order
+from prepcli.storage.paths import path_of
 from prepcli.tokenizers.counting import TokenizerSpec, by_word_or_whole, load_tokenizers
 
 # With less text than this, starting workers takes longer than counting.
@@ -225,9 +229,26 @@ def _tasks(data: TextSet, tokenizer: TokenizerSpec, settings: TokenSettings, mea
     if data.settings.audio_locator_tag is None:
         data = replace(data, settings=replace(data.settings, audio_locator_tag=settings.audio_locator_tag))
     seconds = data.settings.token_equivalent_duration or measure.seconds
-    targets = data.target_paths or (None,) * len(data.paths)
-    for path, target in zip(data.paths, targets, strict=True):
+    paths = _files(data)
+    targets = data.target_paths or (None,) * len(paths)
+    for path, target in zip(paths, targets, strict=True):
         yield FileTask(data, path, target, tokenizer, seconds)
+
+
+def _files(data: TextSet) -> Sequence[str]:
+    """The files of texts; those of ShareGPT are read as NeMo's lines, whose durations are those of the audio."""
+    if data.kind == "share_gpt_webdataset":
+        stored = open_set(path_of(data.paths[0]))
+        if not isinstance(stored, ConversationSet) or stored.manifests:
+            raise UsageError(f"{data.paths[0]} has no conversations in tars that a wids-meta.json lists")
+        return conversation_tars(stored, data.placeholders)
+    if data.kind != "share_gpt":
+        return data.paths
+    if data.tars:
+        pairs = zip(data.paths, data.tars, strict=True)
+        return [conversation_shard(path, path_of(tar), data.placeholders) for path, tar in pairs]
+    root = None if data.audio_root is None else path_of(data.audio_root)
+    return [conversation_file(path, root, data.placeholders) for path in data.paths]
 
 
 def _of_audio(data: DataSet, tokenizer: TokenizerSpec, is_1d: bool, measure: _Measure, num_workers: int) -> FileLengths:

@@ -117,10 +117,10 @@ def filter(
     from prepcli.commands.filter.rules import rules_of, unique_fields
     from prepcli.engine.run.function import OutputFile
     from prepcli.interface.calls import current_call
+    from prepcli.jobs.inputs.conversations import record_files
     from prepcli.jobs.records import settings_over
     from prepcli.jobs.selection import select
     from prepcli.manifest.output_name import check_manifest_name
-    from prepcli.manifest.sources import expand_paths
 
     engine = run_options(current_call().options)
     presets = tuple(dict.fromkeys(preset))
@@ -140,7 +140,7 @@ def filter(
         return msgspec.convert(report, FilterReport, from_attributes=True)
     output = OutputFile(out)
     check_manifest_name(output.path, "filter")
-    manifests = expand_paths(str(manifest))
+    manifests = record_files(str(manifest), audio_base_dir)
 
     def plan(workspace: "Workspace") -> "SelectionPlan":
         return plan_of(manifests, wanted, output.path, workspace, engine)

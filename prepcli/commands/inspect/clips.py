@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from prepcli.audio.encode import encodable_rate, encode
 from prepcli.audio.probe import probe
 from prepcli.audio.segments import PAGE, decode, locate
-from prepcli.commands.inspect.examples import Example
+from prepcli.commands.inspect.examples import MAX_TURNS, Dialogue, Example
 from prepcli.commands.inspect.kinds import Subject
 from prepcli.commands.inspect.record import Located, named_audio
 from prepcli.engine.run.crashes import map_refusing_crashes
@@ -49,6 +49,17 @@ def cut_clips(subject: Subject, examples: Sequence[Example], audio_base_dir: Any
     tasks = [_task_for(subject, example, audio_base_dir) for example in examples]
     clips = map_refusing_crashes(_cut, [task for task in tasks if isinstance(task, _Task)])
     return [next(clips) if isinstance(task, _Task) else task for task in tasks]
+
+
+def clips_of_turns(dialogues: Sequence[Dialogue]) -> list[AudioClip]:
+    """Return one clip for each turn with audio of the conversations, in their order; of each, the first `MAX_TURNS`.
+
+    Raises:
+        IncompleteError: a worker process was killed.
+    """
+    turns = [turn for dialogue in dialogues for turn in dialogue.turns[:MAX_TURNS] if turn.text is None]
+    tasks = [_Task(turn.audio, None, turn.offset, turn.duration, turn.more.get("channel")) for turn in turns]
+    return list(map_refusing_crashes(_cut, tasks))
 
 
 def _task_for(subject: Subject, example: Example, audio_base_dir: AnyPath | None) -> _Task | AudioClip:

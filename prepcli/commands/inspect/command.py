@@ -99,12 +99,14 @@ def inspect(
     if csv is not None and not facts.groups:
         raise UsageError(f"{option('--csv')}: {subject} has no records of manifests or cuts: it is {facts.title}")
     if html is not None:
-        from prepcli.commands.inspect.clips import cut_clips
+        from prepcli.commands.inspect.clips import clips_of_turns, cut_clips
         from prepcli.commands.inspect.kinds import what_is
         from prepcli.commands.inspect.page import write_page
 
         examples = [*facts.outliers, *facts.sample] if num_audio_files else []
-        write_page(facts, cut_clips(what_is(subject), examples, base or base_of_runs(facts)), Path(html))
+        turns = clips_of_turns(facts.dialogues) if num_audio_files else []
+        clips = cut_clips(what_is(subject), examples, base or base_of_runs(facts))
+        write_page(facts, [*clips, *turns], Path(html))
     if csv is not None:
         from prepcli.commands.inspect.groups import csv_of
 

@@ -12,12 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from prepcli.commands.inspect.sample import EvenSample
+from prepcli.manifest.conversations import Turn
 
 NUM_SAMPLED = 10
 NUM_EXTREME = 2
 """Number of records that are kept with the smallest values of a measure; as many are kept with the largest values."""
 MIN_RECORDS = 10
 """Data with fewer records than this have no list of outliers, because their sample shows all records."""
+
+
+MAX_TURNS = 20
+"""Maximum number of turns of a conversation that a page shows."""
 
 
 class Measure(NamedTuple):
@@ -51,6 +56,16 @@ class Example(msgspec.Struct):
     file: str
     line: int
     fields: dict[str, Any]
+
+
+class Dialogue(NamedTuple):
+    """A conversation in `line` (from 1) of `file`, with `duration` seconds of audio in all; `id` may be empty."""
+
+    file: str
+    line: int
+    id: str
+    duration: float
+    turns: list[Turn]
 
 
 Values = tuple[npt.NDArray[np.integer[Any]], npt.NDArray[np.floating[Any]]]

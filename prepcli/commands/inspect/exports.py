@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from prepcli.commands.inspect.audio import AudioFacts, NamedFile, look_at_files
+from prepcli.commands.inspect.conversations import look_at_conversations
 from prepcli.commands.inspect.report import Inspection
 from prepcli.commands.inspect.sample import EvenSample, spread
 from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.errors import RecordRejected, UsageError
+from prepcli.formats.conversations import ConversationSet
 from prepcli.formats.folders import Listing
 from prepcli.formats.mels import AUDIO, LIST_FILE, MEL, SEPARATOR, MelSet
 from prepcli.formats.omnilingual import RATE, SIZE
@@ -21,6 +23,8 @@ from prepcli.formats.qwen3_tts import CODES, LINES_FILE, QwenSet
 from prepcli.formats.stored_set import StoredSet
 from prepcli.formats.wenet import WenetSet, list_kind
 from prepcli.interface.printing import first_line
+from prepcli.jobs.inputs.conversations import conversation_tars
+from prepcli.manifest.conversations import PLACEHOLDERS
 from prepcli.storage.paths import AnyPath
 from prepcli.storage.ranges import openable
 
@@ -62,6 +66,13 @@ def _look_at_wenet(export: WenetSet, files: list[AnyPath], num_audio_files: int,
     report.files = len(export.tars)
     if missing := [str(path) for path in export.tars if not path.is_file()]:
         report.notes.append(f"{len(missing):,} shards of the list are missing, the first is {missing[0]}")
+
+
+def _look_at_conversations(
+    stored: ConversationSet, files: list[AnyPath], num_audio_files: int, report: Inspection
+) -> None:
+    report.files = len(files)
+    look_at_conversations(conversation_tars(stored, PLACEHOLDERS), num_audio_files, report)
 
 
 def _look_at_mels(_: StoredSet, files: list[AnyPath], num_audio_files: int, report: Inspection) -> None:
@@ -203,6 +214,7 @@ def _add_rows(task: tuple[AudioFacts, AnyPath, int]) -> AudioFacts:
 
 
 LOOKS: dict[str, Callable[[Any, list[AnyPath], int, Inspection], None]] = {
+    "conversations": _look_at_conversations,
     "wenet": _look_at_wenet,
     "mels": _look_at_mels,
     "parquet": _look_at_parquet,

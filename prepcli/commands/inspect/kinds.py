@@ -28,6 +28,7 @@ from prepcli.formats.shar import AUDIO_FILE
 from prepcli.formats.shar_set import CodesSet, SharSet
 from prepcli.formats.stored_set import Shards, StoredSet
 from prepcli.formats.tarred import SHARD_MANIFEST_FILE, TarredSet
+from prepcli.jobs.inputs.conversations import holds_conversations
 from prepcli.jobs.inputs.data import containers_at, data_of
 from prepcli.jobs.inputs.splits import split_of
 from prepcli.manifest.datasets import DataSet, Mix, data_in_directory
@@ -288,6 +289,8 @@ def _of_file(path: AnyPath) -> Subject:
     if path.suffix == ".zip":
         return _of_containers(containers_at(name), path.parent)
     kind = line_kind(path)
+    if kind != "rejects" and holds_conversations(name):
+        return Subject("conversations", "a file of conversations", folder=path.parent, out=_output_of(path))
     if path.stat().st_size == 0:
         if not path.name.startswith("rejects"):
             raise UsageError(f"{path} is empty: it has no lines, and no audio")

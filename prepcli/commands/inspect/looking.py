@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from prepcli.commands.inspect.audio import look_at_files
+from prepcli.commands.inspect.conversations import look_at_conversations
 from prepcli.commands.inspect.examples import Examples
 from prepcli.commands.inspect.exports import look_at_export
 from prepcli.commands.inspect.groups import groups_of, shares_by
@@ -16,7 +17,9 @@ from prepcli.formats.names import path_in
 from prepcli.formats.shar_set import SharSet
 from prepcli.formats.tarred import TAR_NAME, TarredSet, metadata_name, read_metadata
 from prepcli.interface.reports import percentiles
+from prepcli.jobs.inputs.conversations import conversation_file
 from prepcli.jobs.records import base_directories
+from prepcli.manifest.conversations import PLACEHOLDERS
 from prepcli.manifest.datasets import DataSet, Mix
 from prepcli.manifest.mixing import leaves_of
 from prepcli.manifest.seconds import notes_on_seconds
@@ -46,6 +49,9 @@ def look_at(path: str, num_audio_files: int, num_workers: int, audio_base_dir: A
             if subject.kind != "tars":
                 raise
             report.notes.append(str(error))
+    if subject.kind == "conversations" and subject.export is None:
+        base = audio_base_dir or base_of_runs(report)
+        look_at_conversations([conversation_file(path, base, PLACEHOLDERS)], num_audio_files, report)
     if subject.kind == "audio":
         report.audio = [look_at_files([(path, 0.0, 0.0)])]
     if subject.export is not None:

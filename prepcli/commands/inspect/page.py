@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from prepcli.commands.inspect.clips import AudioClip
-from prepcli.commands.inspect.examples import Example
+from prepcli.commands.inspect.examples import MAX_TURNS, Example
 from prepcli.commands.inspect.groups import Group
 from prepcli.commands.inspect.outputs import PAGE
 from prepcli.commands.inspect.report import Inspection
@@ -180,16 +180,18 @@ def write_page(report: Inspection, clips: Sequence[AudioClip], path: Path) -> No
 def page_of(report: Inspection, clips: Sequence[AudioClip], command: str) -> str:
     """The HTML of the page, which loads nothing from other files or servers.
 
-    `clips`: first the clip of each outlier of `report`, then of each record of its sample; empty if no audio was read.
+    `clips`: first the clip of each outlier of `report`, then of each record of its sample, or of each turn with audio
+    of its dialogues; empty if no audio was read.
     `command`: the command line, which the page shows.
     """
     template = _template()
     from markupsafe import Markup
 
     sections = sections_of(report)
-    shown = report.sample or [Example([], "", 0, fields) for fields in report.first_records]
+    first = [] if report.dialogues else report.first_records
+    shown = report.sample or [Example([], "", 0, fields) for fields in first]
     heard = [*clips, *[AudioClip()] * (len(report.outliers) + len(shown) - len(clips))]
-    outliers, sample = heard[: len(report.outliers)], heard[len(report.outliers) :]
+    outliers, others = heard[: len(report.outliers)], heard[len(report.outliers) :]
     return template.render(
         report=report,
         name=Path(report.path).name or report.path,
@@ -201,7 +203,8 @@ def page_of(report: Inspection, clips: Sequence[AudioClip], command: str) -> str
         groups=_group_rows(report.groups),
         more_groups=and_more(len(report.groups), _NUM_GROUPS),
         outliers=[_row(*row, report.files > 1) for row in zip(report.outliers, outliers, strict=True)],
-        records=[_row(*row, report.files > 1) for row in zip(shown, sample, strict=True)],
+        records=[_row(*row, report.files > 1) for row in zip(shown, others[: len(shown)], strict=True)],
+        dialogues=_dialogues(report, others),
         version=__version__,
         command=command,
     )
@@ -274,12 +277,43 @@ class _Row(NamedTuple):
 
 def _row(example: Example, clip: AudioClip, names_file: bool) -> _Row:
     fields = {name: _shown(value) for name, value in example.fields.items()}
-    url = f"data:audio/{clip.format};base64,{b64encode(clip.data).decode()}" if clip.data else ""
+    url = _url(clip)
     name = fields.pop("audio_filepath", None) or fields.pop("id", "")
     line = f"line {example.line:,}" + f" of {example.file}" * names_file if example.line else ""
     place = f"{name} ({line})" if name and line else name or line
     duration, text, speaker = (fields.pop(name, "") for name in ("duration", "text", "speaker"))
     return _Row(example.why, url, _cut(clip.note), place, duration, text, speaker, list(fields.items()))
+
+
+class _SaidTurn(NamedTuple):
+    """A turn on the page: who says it, its text, and its audio as in `_Row`."""
+
+    role: str
+    text: str
+    url: str
+    note: str
+
+
+def _dialogues(report: Inspection, clips: Sequence[AudioClip]) -> list[tuple[str, list[_SaidTurn], list[str]]]:
+    """The place of each conversation, its turns, and the number of those that are not shown."""
+    heard, shown = iter(clips), []
+    for dialogue in report.dialogues:
+        turns = []
+        for turn in dialogue.turns[:MAX_TURNS]:
+            if turn.text is not None:
+                turns.append(_SaidTurn(turn.role, _cut(turn.text, _NOTE), "", ""))
+                continue
+            clip = next(heard, AudioClip())
+            place = f"{turn.audio}{f' from {turn.offset:g} s' if turn.offset else ''}, {turn.duration or 0.0:.2f} s"
+            turns.append(_SaidTurn(turn.role, "", _url(clip), ": ".join(filter(None, (_cut(place), _cut(clip.note))))))
+        file = f" of {dialogue.file}" * (report.files > 1)
+        title = f"{dialogue.id or 'without an id'} (line {dialogue.line:,}{file})"
+        shown.append((_cut(title), turns, and_more(len(dialogue.turns), MAX_TURNS)))
+    return shown
+
+
+def _url(clip: AudioClip) -> str:
+    return f"data:audio/{clip.format};base64,{b64encode(clip.data).decode()}" if clip.data else ""
 
 
 def _shown(value: Any) -> str:

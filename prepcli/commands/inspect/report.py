@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from prepcli.commands.inspect.audio import AudioFacts
-from prepcli.commands.inspect.examples import Example
+from prepcli.commands.inspect.examples import Dialogue, Example
 from prepcli.commands.inspect.groups import Group
 from prepcli.commands.inspect.runs import RunFacts
 from prepcli.commands.inspect.sections import quantiles_of, sections_of, text_of
@@ -63,7 +63,7 @@ def _lines_of_record(record: "FoundRecord") -> list[str]:
 
 NUM_TOP = 20
 """Maximum number of speakers, and of languages, in the report."""
-_ONLY_HERE = ("columns", "sample", "groups")
+_ONLY_HERE = ("columns", "sample", "groups", "dialogues")
 
 
 class FoundAudio(msgspec.Struct):
@@ -161,6 +161,10 @@ class Inspection(ShownInNotebooks):
     """A few records, evenly spread over the data."""
     groups: list[Group] = field(default_factory=list, repr=False)
     """The records of each speaker in each language, in descending order of hours of audio."""
+    turns: dict[str, int] = field(default_factory=dict)
+    """The turns of conversations by role and type, such as `User audio`; only they have it in the document."""
+    dialogues: list[Dialogue] = field(default_factory=list, repr=False)
+    """A few conversations, evenly spread over the data."""
 
     def __repr__(self) -> str:
         return brief(self, "path", "kind", "title", "records", "hours", "speakers", "notes")
@@ -170,10 +174,12 @@ class Inspection(ShownInNotebooks):
         return as_text(lines_of(self))
 
     def document(self) -> Any:
-        """The document for `--json`: the record of `--record`, or all facts but `columns`, `sample` and `groups`."""
+        """The document for `--json`: the record of `--record`, or all facts but those in `_ONLY_HERE`."""
         if self.record is not None:
             return self.record
         shown = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _ONLY_HERE}
+        if not self.turns:
+            del shown["turns"]
         document = encodable(msgspec.to_builtins(shown))
         assert isinstance(document, dict)
         return document

@@ -82,6 +82,8 @@ def _contents(report: "Inspection") -> list[tuple[str, str]]:
         if report.hours:
             mean = f", {report.hours * 3600 / report.records:,.2f} s per record on average"
             rows.append(("audio", length(report.hours) + mean))
+    if report.turns:
+        rows.append(("turns", ", ".join(f"{count:,} {name}" for name, count in report.turns.items())))
     if report.segments:
         rows.append(("segments", f"{report.segments:,} records begin later than their file (offset above 0)"))
     if report.speakers:

@@ -142,7 +142,7 @@ def segment(
     from prepcli.audio.segments import SEGMENT, with_channel
     from prepcli.commands.exports.files.command import convert_audio
     from prepcli.commands.segment.account import details_of
-    from prepcli.commands.segment.folder import audio_folder, check_cut, folder_names
+    from prepcli.commands.segment.folder import audio_in, check_cut, folder_names
     from prepcli.commands.segment.parts import units_of_recordings
     from prepcli.commands.segment.recordings import SegmentSettings
     from prepcli.commands.segment.records import SegmentJob, Texts, rttm_folder, write_recordings
@@ -163,7 +163,7 @@ def segment(
     asked = current_call().options
     _check(asked)
     output = OutputFile(out)
-    source = RecordSource(manifest, output, of_audio=audio_folder)
+    source = RecordSource(manifest, output, others=audio_in)
     check_manifest_name(output.path, "segment")
     settings = SegmentSettings(
         by,

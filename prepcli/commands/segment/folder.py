@@ -8,32 +8,38 @@ from prepcli.audio.probe import probe
 from prepcli.commands.make_manifest.formats import Walk
 from prepcli.commands.make_manifest.source import PathNames
 from prepcli.errors import RecordRejected, UsageError, option
+from prepcli.formats.audio_names import is_audio_name
 from prepcli.interface.calls import tell
 from prepcli.jobs.inputs.catalogue import line, unusable
 from prepcli.jobs.inputs.kinds import FOLDER
+from prepcli.storage.addresses import is_address
 from prepcli.storage.containers import Catalogue
 
 _OF_TIMES = frozenset((".ctm", ".json", ".rttm", ".srt", ".TextGrid", ".tsv", ".txt", ".vtt"))
 """Suffixes of files that many people keep next to their recordings: no note is made of them."""
 
 
-def audio_folder(folder: str) -> Catalogue:
-    """The catalogue of the audio in a folder and its subfolders, sorted by path, or of one file.
+def audio_in(path: str, is_unknown: bool) -> list[Catalogue] | None:
+    """The catalogue of an audio file, or of the audio in a folder and its subfolders, sorted by path.
+
+    None for other files, and for folders unless `is_unknown`: then they are not a data set.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there is no audio in the folder.
     """
-    if not os.path.isdir(folder):
-        return Catalogue(folder, _lines, (), FOLDER, FOLDER)
-    walk = Walk(folder)
-    files = [os.path.join(os.path.abspath(folder), name) for name in walk.files()]
+    if is_address(path) or not (is_unknown or (is_audio_name(path) and os.path.isfile(path))):
+        return None
+    if not is_unknown:
+        return [Catalogue(path, _lines, (), FOLDER, FOLDER)]
+    walk = Walk(path)
+    files = [os.path.join(os.path.abspath(path), name) for name in walk.files()]
     if not files:
-        raise UsageError(f"{folder} holds no data set and no audio ({'; '.join(walk.notes()) or 'it is empty'})")
+        raise UsageError(f"{path} holds no data set and no audio ({'; '.join(walk.notes()) or 'it is empty'})")
     for suffix in _OF_TIMES & walk.left_out.keys():
         del walk.left_out[suffix]
     for note in walk.notes():
-        tell(f"note: {folder}: {note}")
-    return Catalogue(folder, _lines, tuple(files), FOLDER, FOLDER)
+        tell(f"note: {path}: {note}")
+    return [Catalogue(path, _lines, tuple(files), FOLDER, FOLDER)]
 
 
 def folder_names(manifests: Sequence[str], out: Path) -> PathNames | None:

@@ -98,14 +98,14 @@ def split(
     from prepcli.commands.split.report import SplitReport
     from prepcli.engine.run.function import Output
     from prepcli.interface.calls import current_call
+    from prepcli.jobs.inputs.conversations import record_files
     from prepcli.jobs.records import settings_over
     from prepcli.jobs.selection import Treatment, left_out, select
-    from prepcli.manifest.sources import expand_paths
     from prepcli.storage.input_files import refuse_swapped
 
     output = Output(out)
     refuse_swapped(str(manifest), output.path)
-    manifests = expand_paths(str(manifest))
+    manifests = record_files(str(manifest), audio_base_dir)
     wanted = SplitSettings(
         parts=parts_of(tuple(part)),
         by=by,

@@ -2,11 +2,12 @@
 
 from typing import Any
 
-from prepcli.commands.verify import mels, omnilingual, omnivoice, parquet, qwen3_tts, wenet
+from prepcli.commands.verify import conversations, mels, omnilingual, omnivoice, parquet, qwen3_tts, wenet
 from prepcli.commands.verify.shards import Verification, repeated
 from prepcli.formats.stored_set import StoredSet
 
 RULES: dict[str, Any] = {
+    "conversations": conversations,
     "wenet": wenet,
     "mels": mels,
     "parquet": parquet,

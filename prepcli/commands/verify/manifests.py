@@ -19,19 +19,24 @@ from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.engine.state.plan import AUDIO_BASE_DIRS, StoredPlan
 from prepcli.errors import RecordRejected
 from prepcli.formats.archives import ZipMembers
+from prepcli.formats.conversations import tar_of
 from prepcli.formats.members import container
 from prepcli.formats.names import absolute_folder, path_in
 from prepcli.formats.plain_codes import CODES_PATH, MANIFEST_NAME
-from prepcli.gate import RATE_FIELDS
+from prepcli.gate import RATE_FIELDS, check_rate
+from prepcli.jobs.inputs.conversations import holds_conversations
 from prepcli.jobs.records import OWN_AUDIO, base_directories
+from prepcli.manifest.conversations import is_left_out, turns_of
 from prepcli.manifest.fields import decode_value, parse_fields
 from prepcli.manifest.foreign import check_is_json_lines
+from prepcli.manifest.json_kinds import decoded
 from prepcli.manifest.lines import read_line
 from prepcli.manifest.record import Record
 from prepcli.manifest.scan import Range, blocks_of, lines_of, ranges_of
 from prepcli.manifest.sources import open_bytes
 from prepcli.storage.addresses import join
-from prepcli.storage.paths import AnyPath
+from prepcli.storage.containers import name_in
+from prepcli.storage.paths import AnyPath, absolute, path_of
 
 _NAMES_FILES = ("audio_filepath", "context_audio_filepath", *CODES_PATH.values())
 
@@ -106,14 +111,18 @@ def verify_manifest(path: AnyPath, of: Verification) -> None:
     if is_texts(path, of.runs):
         verify_texts(path, report)
         return
-    check_is_json_lines(str(path))
+    check = check_part
+    if holds_conversations(str(path)):
+        check = check_conversations
+    else:
+        check_is_json_lines(str(path))
     plan, frame_shift = plan_of(path.name, of.runs), frame_shift_of(path.name, of.runs)
     rules = ContextRules.of_plan(plan)
     base_dir = _base_dir(path, plan, of)
     ranges = ranges_of(str(path), path.stat().st_size, short=True)
     parts = [ManifestPart(lines, base_dir, rules, frame_shift) for lines in ranges]
     num_lines, num_with_rate, is_cut_off, problems = 0, 0, False, list[tuple[int, str]]()
-    for part in map_refusing_crashes(check_part, parts, of.num_workers):
+    for part in map_refusing_crashes(check, parts, of.num_workers):
         problems += [(num_lines + line + 1, problem) for line, problem in part.problems]
         num_lines += part.num_lines
         is_cut_off = part.is_cut_off if part.num_lines else is_cut_off  # a long line leaves a range without lines
@@ -214,6 +223,44 @@ def check_part(part: ManifestPart) -> PartReport:
         report.problems += [(number, problem) for problem in problems]
         report.num_lines += 1
     return report
+
+
+def check_conversations(part: ManifestPart) -> PartReport:
+    """Check lines of conversations, in any form; only headers of audio are read. Problems name the turn."""
+    report, probe = PartReport(), Probes()
+    tar = tar_of(path_of(part.lines.path))
+    for number, line in enumerate(_lines_of(part.lines, report)):
+        problems = _turn_problems(line, tar, part.base_dir, probe, report)
+        report.problems += [(number, problem) for problem in problems]
+        report.num_lines += 1
+    return report
+
+
+def _turn_problems(line: bytes, tar: AnyPath | None, base_dir: str, probe: Probes, report: PartReport) -> Iterator[str]:
+    fields = decoded(line)
+    if not isinstance(fields, dict):
+        yield "it is not a JSON object" if line.strip() else "a blank line, which ends NeMo's reading"
+        return
+    if is_left_out(fields):
+        return
+    report.num_records += 1
+    try:
+        turns = turns_of(fields)
+    except RecordRejected as rejected:
+        yield rejected.detail
+        return
+    if all(turn.text is not None for turn in turns):
+        yield "no turn has audio"
+    for number, turn in enumerate(turns, 1):
+        if turn.text is None:
+            path = path_in(base_dir, turn.audio) if tar is None else name_in(absolute(tar), turn.audio)
+            try:
+                info = probe(path)
+                report.seconds += segment_samples(info, turn.offset, turn.duration)[1] / info.sampling_rate
+                check_rate("sampling_rate", turn.more.get("sampling_rate"), info.sampling_rate)
+            except RecordRejected as rejected:
+                where = "" if path in rejected.detail else f"{path}: "
+                yield f"turn {number}: {where}{rejected.detail}"
 
 
 def _lines_of(lines: Range, report: PartReport) -> Iterator[bytes]:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 MANIFEST = "manifest"
 TARRED, SHAR, WENET = "tarred set", "Lhotse Shar", "WeNet shards"
 WEBDATASET, PARQUET, ZIP, LIST, FOLDER = "webdataset", "Parquet", "zip archive", "WeNet list", "folder of audio"
+CONVERSATIONS = "conversations"
 
 
 class InputKind(NamedTuple):
@@ -37,5 +38,6 @@ INPUT_KINDS = {
     ZIP: InputKind(("zip", "webdataset", "wenet"), "file", has_columns=True, has_members=True),
     LIST: InputKind(("wenet",), "list", holds_audio=False),
     FOLDER: InputKind((), "folder", holds_audio=False),
+    CONVERSATIONS: InputKind((), "file", article="", holds_audio=False),
 }
 """The kinds by name. A test compares their formats with the values of `--input-format`."""

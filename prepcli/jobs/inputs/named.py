@@ -7,12 +7,11 @@ from dataclasses import fields
 from functools import partial
 
 from prepcli.errors import UsageError, option
-from prepcli.formats.audio_names import is_audio_name
 from prepcli.interface.shared_options import SetInput
 from prepcli.jobs.inputs.kinds import INPUT_KINDS
 from prepcli.jobs.inputs.revisions import Commits, with_commits
 from prepcli.manifest.sources import expand_paths
-from prepcli.storage.addresses import is_address, on_hub
+from prepcli.storage.addresses import on_hub
 from prepcli.storage.containers import Catalogue
 
 MANIFEST_SUFFIXES = (".json", ".jsonl", ".json.gz")
@@ -29,17 +28,20 @@ _OF_TARRED = re.compile(r"(^|/)(tarred_audio_manifest(_version_\d+)?|sharded_man
 """Matches the manifests of a tarred set. The tars next to them hold the audio."""
 
 
-OfAudio = Callable[[str], Catalogue]
-"""Makes a catalogue of a folder of audio, or of an audio file; raises `UsageError` if there is no audio in it."""
+OtherInputs = Callable[[str, bool], Sequence[Catalogue] | None]
+"""Makes catalogues of a file or folder that only some commands read; None if it is another one.
+
+The second argument: whether it is a folder that is not a data set. Raises `UsageError` if the path cannot be read.
+"""
 
 
 def manifests_of(
-    spec: str, options: SetInput, commits: Commits = dict[str, str], of_audio: OfAudio | None = None
+    spec: str, options: SetInput, commits: Commits = dict[str, str], others: OtherInputs | None = None
 ) -> list[str]:
     """The manifests that `spec` names, see `expand_paths`. For a data set, these are the containers of its records.
 
     `spec` names a data set by its folder, by a list of WeNet, or by some of its files: tars, manifests of a tarred set,
-    Parquet files, zip archives or cuts. `commits`: see `with_commits`. `of_audio`: for plain audio.
+    Parquet files, zip archives or cuts. `commits`: see `with_commits`. `others`: for further inputs.
 
     Raises:
         UsageError: a file does not exist, or a folder is not a data set.
@@ -48,9 +50,10 @@ def manifests_of(
     if options.input_format == "manifest":
         return expand_paths(spec)
     manifests: list[str] = []
-    for path in expand_paths(spec, of_folder=partial(_in_folder, options=options, of_audio=of_audio)):
-        if of_audio is not None and is_audio_name(path) and not is_address(path):
-            path = of_audio(path)
+    for path in expand_paths(spec, of_folder=partial(_in_folder, options=options, others=others)):
+        if others is not None and not isinstance(path, Catalogue) and (found := others(path, False)) is not None:
+            manifests += found
+            continue
         is_plain = isinstance(path, Catalogue) or (_is_manifest(path) and not _OF_TARRED.search(path))
         manifests += [path] if is_plain else _in_file(path, options)
     return manifests
@@ -60,15 +63,17 @@ def _is_manifest(path: str) -> bool:
     return path.endswith(MANIFEST_SUFFIXES) and not path.rpartition("/")[2].startswith("cuts.")
 
 
-def _in_folder(folder: str, options: SetInput, of_audio: OfAudio | None) -> list[str]:
+def _in_folder(folder: str, options: SetInput, others: OtherInputs | None) -> list[str]:
     from prepcli.jobs.inputs.sets import NoDataSetError, containers_in  # not at the top: most inputs are manifests
 
+    if others is not None and options.input_format is None and (found := others(folder, False)) is not None:
+        return list(found)
     try:
         return containers_in(folder, options)
     except NoDataSetError:
-        if of_audio is None or options.input_format is not None or is_address(folder):
+        if others is None or options.input_format is not None or (found := others(folder, True)) is None:
             raise
-        return [of_audio(folder)]
+        return list(found)
 
 
 def _in_file(path: str, options: SetInput) -> list[str]:

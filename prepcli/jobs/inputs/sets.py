@@ -22,7 +22,7 @@ from prepcli.interface.shared_options import SetInput
 from prepcli.jobs.inputs.arrow import ARROW_SUFFIXES, is_arrow, refusal_of_file, refusal_of_folder
 from prepcli.jobs.inputs.catalogue import EVERY, FieldNames, by_number
 from prepcli.jobs.inputs.keys import Keys
-from prepcli.jobs.inputs.kinds import LIST, PARQUET, SHAR, TARRED, WEBDATASET, WENET, ZIP
+from prepcli.jobs.inputs.kinds import CONVERSATIONS, LIST, PARQUET, SHAR, TARRED, WEBDATASET, WENET, ZIP
 from prepcli.jobs.inputs.lists import raw_list_lines
 from prepcli.jobs.inputs.rows import row_lines
 from prepcli.jobs.inputs.samples import sample_lines
@@ -112,6 +112,8 @@ def containers_in(folder: str, options: SetInput) -> list[str]:
         top = top.parent
     refuse_unfinished(top)
     for stored in sets_in(top):
+        if stored.kind == CONVERSATIONS and wanted is None:  # the audio of their tars alone would lose the texts
+            raise UsageError(f"{folder} is a set of conversations, which prepcli conversations-to-tarred reads")
         reader = _READERS.get(stored.kind) if wanted in (None, stored.kind) else None
         if reader is not None and (containers := reader(stored, options)):
             return containers

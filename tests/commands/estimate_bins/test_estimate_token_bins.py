@@ -163,7 +163,7 @@ def test_pairs_by_the_names_of_nemos_documentation(folder: Path, bpe: Path) -> N
 
 
 def test_wrong_use(cfg: Path, bpe: Path) -> None:
-    (cfg.parent / "bad.yaml").write_text("- {type: share_gpt, manifest_filepath: x}\n")
+    (cfg.parent / "bad.yaml").write_text("- {type: txt_jsonl, manifest_filepath: x}\n")
     for arguments, words in (
         ([cfg.parent / "bad.yaml", "-t", bpe], "prepcli reads nemo"),
         ([cfg, "-t", cfg], "is not a SentencePiece model"),

@@ -194,7 +194,7 @@ def test_many_files_by_several_workers(folder: Path, bpe: Path) -> None:
 @pytest.mark.parametrize(
     ("cfg", "words"),
     [
-        ("- {type: share_gpt, manifest_filepath: x}", "has the type 'share_gpt'; prepcli reads nemo, "),
+        ("- {type: txt_jsonl, manifest_filepath: x}", "has the type 'txt_jsonl'; prepcli reads nemo, "),
         ("- {type: txt}", "of type txt has no paths"),
         ("- {type: txt, paths: '@nothing.txt'}", "not found"),
         (f"- {PAIR.replace('@target', '@nothing')}}}", "not found"),

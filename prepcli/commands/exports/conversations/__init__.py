@@ -1,0 +1,1 @@
+"""`conversations-to-tarred`: writes conversations with their audio to tars, for speech language models."""

@@ -1,0 +1,204 @@
+"""The shards of conversations: their division, how they are written, and the section for a training config."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from prepcli.audio.opening import read_whole
+from prepcli.audio.probe import probe
+from prepcli.audio.segments import EncodedAudio, encoded, locate
+from prepcli.commands.exports.records import AudioContents, Conversion
+from prepcli.engine.publishing.publish import Marker, UnitWriter
+from prepcli.engine.state.plan import Plan
+from prepcli.engine.state.workspace import Workspace
+from prepcli.errors import RecordRejected, RejectReason, UsageError, option
+from prepcli.formats.conversations import MANIFEST_NAME, META_NAME, PAIRS_NAME, TAR_NAME
+from prepcli.formats.indexes import INDEX_SUFFIX, IndexedLines, SampleTarWriter
+from prepcli.formats.names import absolute_folder, brace_text
+from prepcli.formats.train_ds import write_train_ds
+from prepcli.jobs.record_job import RecordUnit, even_bounds, units_of
+from prepcli.jobs.source import RecordSource, items
+from prepcli.manifest.conversations import Turn, turns_of
+from prepcli.manifest.record import Record, Value
+from prepcli.planning.arrays import Scratch, Values
+from prepcli.planning.split import by_count, by_seconds, in_order, seconds_of, selected
+
+SOUND = "<sound>"
+_NEMO_PLACEHOLDERS = (SOUND, "<speech>")
+AUDIO_TAG = "[audio]"
+"""The tag in a training config that stands for audio in a prompt; in YAML it needs quotes, else it is a list."""
+_encode = msgspec.json.Encoder().encode
+_TURN_NAME = "{:07d}-{:02d}.{}"
+_NAMES = {"nemo": (TAR_NAME, MANIFEST_NAME), "sharegpt-webdataset": (PAIRS_NAME, "")}
+
+
+def plan_shards(
+    source: RecordSource,
+    workspace: Workspace,
+    num_shards: int | None,
+    shard_size: int,
+    shard_hours: float | None,
+    seed: int | None,
+) -> Plan[RecordUnit, AudioContents]:
+    """Index the conversations, and divide them into shards.
+
+    Raises:
+        UsageError: an input has no conversations, or there are fewer than shards.
+    """
+    records = source.read(workspace)
+    if num_shards is not None and num_shards > len(records):
+        raise UsageError(
+            f"{len(records)} conversations cannot fill {num_shards} shards; lower {option('--num-shards')}"
+        )
+
+    def make(scratch: Scratch) -> Values:
+        durations = records.index.duration
+        order = in_order(len(records), seed, scratch)
+        if shard_hours is not None:
+            bounds = by_seconds(selected(durations, order, scratch), shard_hours * 3600, scratch)
+        else:
+            bounds = by_count(len(records), num_shards) if num_shards else even_bounds(len(records), shard_size)
+        return {"order": order, "bounds": bounds, "seconds": seconds_of(durations, order, bounds)}
+
+    values = dict(source.layout(records, make))
+    bounds, seconds = values["bounds"].tolist(), values["seconds"].tolist()
+    units = units_of("shard", bounds, seconds, make=RecordUnit)
+    return records.plan(units, AudioContents(records, order=values["order"]))
+
+
+def write_shard(contents: AudioContents, unit: RecordUnit, writer: UnitWriter, wanted: Conversion, form: str) -> None:
+    """Write the tar of a shard and its manifest, then their indexes."""
+    tar_name, manifest_name = (name.format(unit.number) for name in _NAMES[form])
+    tar = SampleTarWriter(writer.open(tar_name))
+    manifest = IndexedLines(writer.open(manifest_name)) if manifest_name else None
+    for item in items(contents, unit, writer):
+        with item:
+            made = list(_audio_of(contents, item.number, item.record, wanted))
+            if manifest is not None:
+                line = _nemo(item.record, item.number, made)
+                for turn, stored in made:
+                    if stored is not None:
+                        tar.add(turn.audio, stored.data)
+                manifest.add(line + b"\n")
+            else:
+                key, text, stored = _pair(item.record, item.number, made)
+                tar.add(f"{key}.json", text)
+                tar.add(f"{key}.{stored.format}", stored.data)
+            item.seconds = sum(stored.num_samples / stored.sampling_rate for _, stored in made if stored is not None)
+    tar.close()
+    writer.add_after(tar_name + INDEX_SUFFIX, tar.index)
+    if manifest is not None:
+        writer.add_after(manifest_name + INDEX_SUFFIX, manifest.index)
+
+
+def _audio_of(
+    contents: AudioContents, number: int, record: Record, wanted: Conversion
+) -> Iterator[tuple[Turn, EncodedAudio | None]]:
+    """The turns of a conversation with the audio of each, which has its name in the tar.
+
+    Raises:
+        RecordRejected: the audio of a turn cannot be used; the detail names the turn.
+    """
+    for place, turn in enumerate(turns_of({"conversations": record.get("conversations")}), 1):
+        if turn.text is not None:
+            yield turn, None
+            continue
+        try:
+            path = contents.records.audio_path(number, turn.audio)
+            source = path if turn.offset else read_whole(path, path)
+            segment = locate(
+                source, probe(source, path), turn.offset, turn.duration, turn.more.get("channel"), wanted.policy, path
+            )
+            stored = encoded(segment, wanted.target, wanted.policy, check=wanted.check)
+        except RecordRejected as rejected:
+            raise RecordRejected(rejected.reason, f"turn {place}: {rejected.detail}") from None
+        more = {name: value for name, value in turn.more.items() if name not in ("channel", "sampling_rate")}
+        yield (
+            turn._replace(
+                audio=_TURN_NAME.format(number, place, stored.format),
+                offset=0.0,
+                duration=round(stored.num_samples / stored.sampling_rate, 9),
+                more={**more, "sampling_rate": stored.sampling_rate},
+            ),
+            stored,
+        )
+
+
+def _nemo(record: Record, number: int, made: Sequence[tuple[Turn, EncodedAudio | None]]) -> bytes:
+    """The line of NeMo's form."""
+    turns = _encode([turn.document() for turn, _ in made])
+    given = {} if "id" in record.fields else {"id": f"{number:07d}"}
+    return record.to_json({**given, "conversations": msgspec.Raw(turns)}, ("audio_filepath", "duration", "_skipme"))
+
+
+def _pair(
+    record: Record, number: int, made: Sequence[tuple[Turn, EncodedAudio | None]]
+) -> tuple[str, bytes, EncodedAudio]:
+    """The key, the JSON and the audio of a conversation in ShareGPT's form.
+
+    Raises:
+        RecordRejected: the conversation has other audio than one, or what NeMo would read as something else.
+    """
+    audio = [stored for _, stored in made if stored is not None]
+    if len(audio) != 1:
+        detail = f"{len(audio)} turns have audio; a pair has one: {option('--form', 'nemo')} takes several"
+        raise RecordRejected(RejectReason.BAD_FIELD, detail)
+    for place, (turn, _) in enumerate(made, 1):
+        wrong = ""
+        if turn.role == "System":
+            wrong = "is of the system, and NeMo takes it for the assistant in this form"
+        elif any(name in (turn.text or "") for name in _NEMO_PLACEHOLDERS):
+            wrong = f"has {' or '.join(_NEMO_PLACEHOLDERS)} in its text, and NeMo takes it for audio"
+        if wrong:
+            detail = f"turn {place} {wrong}: {option('--form', 'nemo')} keeps it"
+            raise RecordRejected(RejectReason.BAD_FIELD, detail)
+    key = f"{number:07d}"
+    turns: list[dict[str, str]] = []
+    for turn, stored in made:
+        text = SOUND if stored is not None else turn.text or ""
+        name = {"User": "human", "Assistant": "gpt"}[turn.role]
+        is_joined = turns and turns[-1]["from"] == name and SOUND in (text, turns[-1]["value"])
+        if is_joined:
+            turns[-1]["value"] += f"\n{text}"
+        else:
+            turns.append({"from": name, "value": text})
+    given = {} if "id" in record.fields else {"id": key}
+    changes: dict[str, Value] = {
+        **given,
+        "sound": f"{key}.{audio[0].format}",
+        "conversations": msgspec.Raw(_encode(turns)),
+    }
+    return key, record.to_json(changes, ("audio_filepath", "duration", "_skipme")), audio[0]
+
+
+def finished(units: Sequence[RecordUnit], markers: Sequence[Marker], writer: UnitWriter, form: str) -> dict[str, Any]:
+    """Write what describes the whole set; returns the details of the report."""
+    out = writer.workspace.out
+    if form == "nemo":
+        paths = {
+            "manifest_filepath": out / _pattern(MANIFEST_NAME, len(units)),
+            "tarred_audio_filepaths": out / _pattern(TAR_NAME, len(units)),
+        }
+        entry: dict[str, Any] = {
+            "type": "multimodal_conversation",
+            **{key: _loaded(path) for key, path in paths.items()},
+        }
+    else:
+        counts = {marker.unit: marker.records_out for marker in markers}
+        shards = [{"url": PAIRS_NAME.format(unit.number), "nsamples": counts[unit.id]} for unit in units]
+        meta = {"wids_version": 1, "name": "conversations", "shardlist": shards}
+        writer.open(META_NAME).write(json.dumps(meta, indent=2).encode() + b"\n")
+        paths = {"data_dir": out}
+        entry = {"type": "share_gpt_webdataset", "data_dir": _loaded(out)}
+    entry["audio_locator_tag"] = AUDIO_TAG
+    return paths | {"train_ds": write_train_ds(writer, "conversations-to-tarred", {"input_cfg": [entry]})}
+
+
+def _pattern(name: str, count: int) -> str:
+    return name.format("0" if count < 2 else brace_text("0", str(count - 1)))
+
+
+def _loaded(path: Any) -> str:
+    return absolute_folder(str(path.parent)).rstrip("/") + f"/{path.name}"

@@ -1,0 +1,196 @@
+"""Conversations as inputs: files of lines, NeMo's tars with manifests, and tars of pairs of JSON and audio."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from prepcli.audio.probe import Probes
+from prepcli.engine.run.unfinished import refuse_unfinished
+from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.formats.archives import tar_members
+from prepcli.formats.conversations import ConversationSet, tar_of
+from prepcli.formats.names import absolute_folder, path_in
+from prepcli.formats.sets import open_set
+from prepcli.interface.options import PathText
+from prepcli.jobs.inputs.catalogue import line, unusable
+from prepcli.jobs.inputs.kinds import CONVERSATIONS
+from prepcli.jobs.inputs.named import OtherInputs
+from prepcli.manifest.conversations import PLACEHOLDERS, Turn, is_left_out, other_fields, turns_of
+from prepcli.manifest.json_kinds import CONVERSATIONS as LINES
+from prepcli.manifest.json_kinds import decoded
+from prepcli.manifest.kinds import kind_of
+from prepcli.manifest.scan import Range, lines_of
+from prepcli.manifest.sources import check_file, expand_paths
+from prepcli.storage.addresses import is_address
+from prepcli.storage.containers import Catalogue, name_in
+from prepcli.storage.paths import AnyPath, absolute, is_dir, path_of
+
+
+def holds_conversations(path: str) -> bool:
+    """Whether a file has lines of conversations."""
+    kind = kind_of(path)
+    return kind is not None and kind.lines == LINES
+
+
+def conversation_file(path: str, audio_base_dir: AnyPath | None, placeholders: Sequence[str]) -> Catalogue:
+    """The catalogue of a file of conversations, with the tar next to it if it is a manifest of a set.
+
+    Relative paths of other files start from the folder of the file, or from `audio_base_dir`.
+    """
+    if (tar := tar_of(path_of(path))) is not None:
+        return conversation_shard(path, tar, placeholders)
+    folder = absolute_folder(str(audio_base_dir or path_of(path).parent))
+    read = partial(_lines_of_file, folder=folder, placeholders=tuple(placeholders))
+    return Catalogue(path, read, (), f"conversations {folder} {list(placeholders)}", CONVERSATIONS)
+
+
+def conversation_tars(stored: ConversationSet, placeholders: Sequence[str]) -> list[Catalogue]:
+    """The catalogues of the shards of a set of conversations."""
+    if not stored.manifests:
+        read = partial(_lines_of_pairs, placeholders=tuple(placeholders))
+        how = f"conversations {list(placeholders)}"
+        return [Catalogue(str(tar), read, (), how, CONVERSATIONS) for tar in stored.shards.values()]
+    stored.check_complete()
+    return [
+        conversation_shard(str(stored.manifests[number]), tar, placeholders) for number, tar in stored.shards.items()
+    ]
+
+
+def conversation_shard(manifest: str, tar: AnyPath, placeholders: Sequence[str]) -> Catalogue:
+    """The catalogue of a manifest of conversations whose audio lies in a tar."""
+    read = partial(_lines_of_shard, tar=absolute(tar), placeholders=tuple(placeholders))
+    return Catalogue(manifest, read, (str(tar),), f"conversations {list(placeholders)}", CONVERSATIONS)
+
+
+def _lines_of_file(path: str, folder: str, placeholders: Sequence[str]) -> Iterator[bytes]:
+    maker = _Maker(placeholders)
+    for text in lines_of(Range(path, 0, None)):
+        if text.strip():
+            yield maker.line(text, lambda name: path_in(folder, name))
+
+
+def _lines_of_shard(path: str, tar: str, placeholders: Sequence[str]) -> Iterator[bytes]:
+    maker = _Maker(placeholders)
+    for text in lines_of(Range(path, 0, None)):
+        if text.strip():
+            yield maker.line(text, lambda name: name_in(tar, name))
+
+
+def _lines_of_pairs(path: str, placeholders: Sequence[str]) -> Iterator[bytes]:
+    """The conversation in each JSON of a tar, whose audio is the member before or after it with the same key."""
+    maker = _Maker(placeholders)
+    members = [(name, start, size) for name, start, size in tar_members(path)]
+    by_key: dict[str, list[tuple[str, int, int | None]]] = {}
+    for member in members:
+        by_key.setdefault(os.path.splitext(member[0])[0], []).append(member)
+    with path_of(path).open("rb") as file:
+        for key, own in by_key.items():
+            texts = [member for member in own if member[0].endswith(".json")]
+            audio = [name for name, _, _ in own if not name.endswith(".json")]
+            if len(texts) != 1 or len(audio) != 1 or texts[0][2] is None:
+                what = f"{key} has {len(texts)} JSON and {len(audio)} other members; one of each is read"
+                yield unusable(name_in(path, key), RecordRejected(RejectReason.BAD_FIELD, what))
+                continue
+            file.seek(texts[0][1])
+            yield maker.line(file.read(texts[0][2]), lambda _, name=audio[0]: name_in(path, name), sound=audio[0])
+
+
+class _Maker:
+    """Makes lines of a catalogue; files whose durations are not given are measured, each once in a row."""
+
+    def __init__(self, placeholders: Sequence[str]) -> None:
+        self._placeholders = placeholders
+        self._probes = Probes(256)
+
+    def line(self, text: bytes, place: Any, sound: str = "") -> bytes:
+        """The line of a conversation.
+
+        Args:
+            text: its JSON.
+            place: gives the place of audio that it names.
+            sound: the audio of a conversation that names none.
+        """
+        fields = decoded(text)
+        if not isinstance(fields, dict):
+            return text.rstrip(b"\r\n") + b"\n"  # the reader of the line reports why it cannot be used
+        if sound and "sound" not in fields:
+            fields["sound"] = sound
+        more = other_fields(fields)
+        if is_left_out(fields):
+            more["_skipme"] = True
+        named = str(fields.get("id", "conversation"))
+        try:
+            turns = [self._placed(turn, number, place) for number, turn in self._numbered(fields)]
+        except RecordRejected as rejected:
+            return unusable(named, rejected, more | {"conversations": fields.get("conversations", [])})
+        audio = [turn for turn in turns if turn.text is None]
+        if not audio:
+            what = "no turn has audio; NeMo reads texts by the types txt and txt_jsonl"
+            return unusable(named, RecordRejected(RejectReason.MISSING_FIELD, what), more)
+        seconds = sum(turn.duration or 0.0 for turn in audio)
+        made = {"conversations": [turn.document() for turn in turns]}
+        return line(audio[0].audio, round(seconds, 6), more | made)
+
+    def _numbered(self, fields: Mapping[str, Any]) -> list[tuple[int, Turn]]:
+        return list(enumerate(turns_of(fields, self._placeholders), 1))
+
+    def _placed(self, turn: Turn, number: int, place: Any) -> Turn:
+        """A turn whose audio has an absolute path and a duration; a reject names the turn."""
+        if turn.text is not None:
+            return turn
+        path = place(turn.audio)
+        if turn.duration is not None:
+            return turn._replace(audio=path)
+        try:
+            seconds = self._probes(path).duration - turn.offset
+        except RecordRejected as rejected:
+            raise RecordRejected(rejected.reason, f"turn {number}: {rejected.detail}") from None
+        if not seconds > 0:
+            raise RecordRejected(RejectReason.BEYOND_AUDIO, f"turn {number} begins after the end of its audio")
+        return turn._replace(audio=path, duration=round(seconds, 9))
+
+
+def _in_folder(folder: str, placeholders: Sequence[str]) -> list[Catalogue] | None:
+    """The catalogues of the set in a folder; None if it holds none. Raises `UsageError` if it is not finished."""
+    refuse_unfinished(path_of(folder))
+    stored = open_set(path_of(folder))
+    return conversation_tars(stored, placeholders) if isinstance(stored, ConversationSet) else None
+
+
+def conversations_in(placeholders: Sequence[str], audio_base_dir: Any) -> OtherInputs:
+    """Reads files and folders of conversations for a command; `placeholders`: none for the usual ones."""
+    wanted = tuple(placeholders) or PLACEHOLDERS
+
+    def found(path: str, _: bool) -> list[Catalogue]:
+        if is_dir(path):
+            catalogues = _in_folder(path, wanted)
+        else:  # of objects, the lines decide
+            is_one = is_address(path) or holds_conversations(path)
+            catalogues = [conversation_file(path, audio_base_dir, wanted)] if is_one else None
+        if catalogues is None:
+            raise UsageError(
+                f"{path} has no conversations: JSON lines with conversations or messages (of a list, jq -c '.[]' makes "
+                "lines), or tars of such lines"
+            )
+        return catalogues
+
+    return found
+
+
+def record_files(spec: str, audio_base_dir: PathText | None) -> list[str]:
+    """The manifests that `spec` names (`expand_paths`); conversations are read as lines of NeMo's form.
+
+    Raises:
+        UsageError: as by `expand_paths`, and of a folder that is not a set of conversations.
+    """
+    base = None if audio_base_dir is None else path_of(str(audio_base_dir))
+
+    def of_folder(folder: str) -> list[str]:
+        catalogues = _in_folder(folder, PLACEHOLDERS)
+        return [check_file(folder)] if catalogues is None else [*catalogues]  # the check says what to do
+
+    return [
+        conversation_file(path, base, PLACEHOLDERS) if holds_conversations(path) else path
+        for path in expand_paths(spec, of_folder)
+    ]

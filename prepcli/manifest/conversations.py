@@ -1,0 +1,195 @@
+"""Conversations: lines with turns of text and audio, in the forms of NeMo, ShareGPT, ms-swift and Qwen.
+
+All forms become turns here, so that every command reads them alike. A conversation of which one turn cannot be used is
+a reject as a whole.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from prepcli.errors import RecordRejected, RejectReason
+from prepcli.gate import MAX_SECONDS, is_missing
+
+ROLES = {
+    **dict.fromkeys(("user", "human"), "User"),
+    **dict.fromkeys(("assistant", "gpt", "model", "chatbot", "bot"), "Assistant"),
+    "system": "System",
+}
+"""The roles of all forms, each with NeMo's name. NeMo takes every role but human and user for the assistant."""
+PLACEHOLDERS = ("<sound>", "<speech>", "<audio>")
+"""The texts that stand for audio: the first two in NeMo's ShareGPT, the third in ms-swift."""
+_SOUND = ("sound", "ori_sound")
+_AUDIO_KEYS = ("audio_url", "audio", "audio_path", "path")
+_OWN = ("conversations", "messages", "audios", *_SOUND)
+
+
+class Turn(NamedTuple):
+    """A turn of a conversation.
+
+    Attributes:
+        role: `User`, `Assistant` or `System`.
+        text: its text; None for audio.
+        audio: the path of its audio, as the line names it; empty for text.
+        offset: seconds from the start of the audio.
+        duration: seconds of audio; None: to the end.
+        more: further fields of the turn.
+    """
+
+    role: str
+    text: str | None
+    audio: str = ""
+    offset: float = 0.0
+    duration: float | None = None
+    more: Mapping[str, Any] = {}
+
+    def document(self) -> dict[str, Any]:
+        """The turn in NeMo's form."""
+        if self.text is not None:
+            return {"from": self.role, "type": "text", "value": self.text, **self.more}
+        place = {"offset": self.offset} if self.offset else {}
+        length = {} if self.duration is None else {"duration": self.duration}
+        return {"from": self.role, "type": "audio", "value": self.audio, **length, **place, **self.more}
+
+
+def turns_of(fields: Mapping[str, Any], placeholders: Sequence[str] = PLACEHOLDERS) -> list[Turn]:
+    """The turns of a line.
+
+    Raises:
+        RecordRejected: MISSING_FIELD or BAD_FIELD, with the number of the turn, if one cannot be used: its role is
+            unknown, a placeholder has no audio, audio has no placeholder, or there are no turns.
+    """
+    name = next((name for name in ("conversations", "messages") if isinstance(fields.get(name), list)), None)
+    if name is None or not fields[name]:
+        raise RecordRejected(RejectReason.MISSING_FIELD, f"{name or 'conversations'} has no turns")
+    sounds = _Sounds(fields, placeholders)
+    turns = [turn for number, given in enumerate(fields[name], 1) for turn in _turns(given, number, sounds)]
+    sounds.check_all_used()
+    return turns
+
+
+class _Sounds:
+    """The audio of a line that its placeholders stand for, in their order."""
+
+    def __init__(self, fields: Mapping[str, Any], placeholders: Sequence[str]) -> None:
+        self._pattern = re.compile("|".join(map(re.escape, placeholders)))
+        audios = fields.get("audios")
+        sound = next((fields[name] for name in _SOUND if not is_missing(fields.get(name))), None)
+        self._is_shared = audios is None and sound is not None
+        named = [sound] if self._is_shared else audios or []
+        if isinstance(sound, list) and self._is_shared:
+            raise _bad("sound", f"{len(sound)} files, and this form has one: name several in audios, in their order")
+        self._named = [_path(item, f"audios[{number}]") for number, item in enumerate(named)]
+        self._num_used = 0
+
+    def split(self, text: str, number: int) -> Iterator[str | None]:
+        """Yield the parts of a text, stripped, and None for each placeholder; a text without any as it is."""
+        if not self._pattern.search(text):
+            yield text
+            return
+        at = 0
+        for match in self._pattern.finditer(text):
+            if part := text[at : match.start()].strip():
+                yield part
+            yield None
+            at = match.end()
+        if part := text[at:].strip():
+            yield part
+
+    def next(self, number: int) -> str:
+        """The audio of the next placeholder, in turn `number`."""
+        used = 0 if self._is_shared else self._num_used
+        if used >= len(self._named):
+            raise _bad(f"turn {number}", "a placeholder for audio, and the line names no audio for it")
+        self._num_used += 1
+        return self._named[used]
+
+    def check_all_used(self) -> None:
+        """Raise `RecordRejected` if the line names audio for which there is no placeholder."""
+        if self._num_used < len(self._named):
+            raise _bad("the line", f"{len(self._named)} audio, and its turns have {self._num_used} placeholders")
+
+
+def _turns(given: Any, number: int, sounds: _Sounds) -> Iterator[Turn]:
+    """The turns that one item of the list is: several, if its text has placeholders, or its content is a list."""
+    where = f"turn {number}"
+    if not isinstance(given, dict):
+        raise _bad(where, "no object")
+    named = given.get("from", given.get("role"))
+    role = ROLES.get(str(named).lower())
+    if role is None:
+        raise _bad(where, f"the role {named!r}; known are {', '.join(ROLES)}")
+    value = given.get("value", given.get("content"))
+    if "type" in given:
+        yield _typed(given, role, value, where)
+        return
+    for item in value if isinstance(value, list) else [value]:
+        if isinstance(item, dict):
+            yield _of_content(item, role, where)
+            continue
+        if not isinstance(item, str):
+            raise _bad(where, f"{item!r} in place of a text")
+        for part in sounds.split(item, number):
+            yield Turn(role, part) if part is not None else _audio(given, role, sounds.next(number), where)
+
+
+def _typed(given: Mapping[str, Any], role: str, value: Any, where: str) -> Turn:
+    """A turn in NeMo's form."""
+    if given["type"] == "audio":
+        return _audio(given, role, _path(value, where), where)
+    if given["type"] != "text" or not isinstance(value, str):
+        raise _bad(where, f"the type {given['type']!r} with the value {value!r}")
+    return Turn(role, value, more=_more(given))
+
+
+def _of_content(item: Mapping[str, Any], role: str, where: str) -> Turn:
+    """An item of a list of contents in Qwen's form."""
+    if isinstance(text := item.get("text"), str):
+        return Turn(role, text)
+    key = next((key for key in _AUDIO_KEYS if key in item), None)
+    if key is None:
+        raise _bad(where, f"a content of type {item.get('type')!r}; text and audio are read")
+    return _audio({}, role, _path(item[key], where), where)
+
+
+def _audio(given: Mapping[str, Any], role: str, path: str, where: str) -> Turn:
+    offset, duration = (_seconds(given.get(name), f"{where}: {name}") for name in ("offset", "duration"))
+    if duration == 0:
+        raise RecordRejected(RejectReason.BAD_DURATION, f"{where}: duration is 0")
+    return Turn(role, None, path, offset or 0.0, duration, _more(given))
+
+
+def _more(given: Mapping[str, Any]) -> dict[str, Any]:
+    known = ("from", "role", "type", "value", "content", "offset", "duration")
+    return {name: value for name, value in given.items() if name not in known and not is_missing(value)}
+
+
+def _path(value: Any, where: str) -> str:
+    if isinstance(value, dict):
+        value = value.get("path")
+    if not isinstance(value, str) or not value or "\0" in value or value.startswith("data:"):
+        raise _bad(where, f"{str(value)[:40]!r} in place of a path")
+    return value.removeprefix("file://")
+
+
+def _seconds(value: Any, where: str) -> float | None:
+    if is_missing(value):
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_SECONDS:
+        raise RecordRejected(RejectReason.BAD_DURATION, f"{where} is {value!r}; it must be a number of seconds")
+    return float(value)
+
+
+def _bad(where: str, what: str) -> RecordRejected:
+    return RecordRejected(RejectReason.BAD_FIELD, f"{where} has {what}")
+
+
+def other_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a line besides its turns and their audio."""
+    return {name: value for name, value in fields.items() if name not in _OWN and not is_missing(value)}
+
+
+def is_left_out(fields: Mapping[str, Any]) -> bool:
+    """Whether the user has marked a conversation to be skipped, as NeMo does: `custom._skipme`, or `_skipme`."""
+    custom = fields.get("custom")
+    return bool(fields.get("_skipme") or (isinstance(custom, dict) and custom.get("_skipme")))

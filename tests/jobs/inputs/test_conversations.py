@@ -1,0 +1,84 @@
+"""Conversations as inputs: files, sets in tars."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import SHORT_CORPUS, read_lines, tree, write_lines
+from tests.support.conversations import conversations_of, share_gpt_of
+from tests.support.running import prepcli
+
+RECORDS = [
+    record | {"audio_filepath": str(SHORT_CORPUS / record["audio_filepath"])}
+    for record in read_lines(SHORT_CORPUS / "manifest.json")[:6]
+]
+FORMS = {"nemo": conversations_of, "sharegpt-webdataset": share_gpt_of}
+
+
+@pytest.fixture(params=FORMS)
+def form(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def stored(form: str, tmp_path: Path) -> Path:
+    """A set of six conversations in two shards."""
+    chats = write_lines(tmp_path / "chats.jsonl", FORMS[form](RECORDS))
+    done = prepcli("conversations-to-tarred", chats, tmp_path / "set", "--form", form, "--num-shards", 2)
+    assert done.code == 0, done.err
+    return tmp_path / "set"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        *("manifest-to-tarred {} out --num-shards 1", "manifest-to-wenet {} out", "make-manifest {} m.json"),
+        *("score {} m.json", "find-duplicates {} m.jsonl --by audio", "segment {} m.json --by windows"),
+    ],
+)
+def test_a_set_is_not_read_as_the_audio_of_its_tars(call: str, stored: Path) -> None:
+    """Their members alone would be records without the texts."""
+    done = prepcli(*call.format(stored).split(), cwd=stored.parent)
+    wanted = f"prepcli: {stored} is a set of conversations, which prepcli conversations-to-tarred reads"
+    assert (done.code, done.error_line) == (2, wanted)
+
+
+def test_filter_and_split_read_a_set(form: str, stored: Path, tmp_path: Path) -> None:
+    """The audio stays named in its tar, and makes the same set again."""
+    assert prepcli("filter", stored, tmp_path / "kept.json", "--keep", "duration > 0").code == 0
+    options = ("--form", form, "--num-shards", 2)
+    assert prepcli("conversations-to-tarred", tmp_path / "kept.json", tmp_path / "again", *options).code == 0
+    assert tree(tmp_path / "again") == tree(stored)
+    assert prepcli("split", stored, tmp_path / "parts", "--part", "a=2", "--part", "b=rest").code == 0
+    assert [len(read_lines(tmp_path / f"parts/{part}.json")) for part in "ab"] == [2, 4]
+
+
+@pytest.mark.parametrize("form", ["nemo"], indirect=True)
+def test_the_manifest_of_a_shard_goes_with_its_tar(stored: Path, tmp_path: Path) -> None:
+    for command, *more in (("filter", "kept.json", "--sample", 2), ("conversations-to-tarred", "one")):
+        done = prepcli(command, stored / "manifest_1.jsonl", tmp_path / str(more[0]), *more[1:], "--json")
+        assert (done.code, done.json["records_in"]) == (0, 3), done.err
+    assert all(f"{stored}/audio_1.tar::" in line["audio_filepath"] for line in read_lines(tmp_path / "kept.json"))
+    assert prepcli("verify", tmp_path / "one").code == 0
+
+
+def test_a_list_of_conversations_names_what_makes_lines(tmp_path: Path) -> None:
+    """The advice of other commands leads to a file that is read."""
+    lines = [{"messages": [{"role": "user", "content": [{"type": "audio", "audio": RECORDS[0]["audio_filepath"]}]}]}]
+    (tmp_path / "list.json").write_text(json.dumps(lines))
+    done = prepcli("conversations-to-tarred", "list.json", "out", cwd=tmp_path)
+    assert (done.code, "of a list, jq -c '.[]' makes lines" in done.error_line) == (2, True)
+    done = prepcli("score", "list.json", "out.json", cwd=tmp_path)
+    wanted = "jq -c '.[]' list.json > list.jsonl, and then prepcli conversations-to-tarred list.jsonl OUT"
+    assert (done.code, done.error_line.endswith(wanted)) == (2, True)
+
+
+def test_a_set_that_is_not_finished(tmp_path: Path) -> None:
+    chats = write_lines(tmp_path / "chats.jsonl", conversations_of(RECORDS))
+    rank = ("--rank", 0, "--world-size", 2, "--no-steal")
+    assert prepcli("conversations-to-tarred", chats, tmp_path / "set", "--num-shards", 2, *rank).code == 0
+    (tmp_path / "set").mkdir(exist_ok=True)
+    for call in (("conversations-to-tarred", tmp_path / "set", "out"), ("filter", tmp_path / "set", "kept.json")):
+        done = prepcli(*call, cwd=tmp_path)
+        assert (done.code, "set is not finished" in done.error_line) == (2, True), done.err

@@ -1,0 +1,131 @@
+"""The turns of conversations in four forms, and what cannot be one."""
+
+from typing import Any
+
+import pytest
+
+from prepcli.errors import RecordRejected
+from prepcli.manifest.conversations import Turn, turns_of
+
+HELLO = Turn("Assistant", "Hello.")
+
+
+def user(audio: str, **more: Any) -> Turn:
+    return Turn("User", None, audio, **more)
+
+
+@pytest.mark.parametrize(
+    ("fields", "wanted"),
+    [
+        (
+            {
+                "conversations": [
+                    {"from": "User", "type": "text", "value": "What is said in <sound>?"},
+                    {"from": "User", "type": "audio", "value": "a.wav", "duration": 2.5, "offset": 1, "lang": "en"},
+                    {"from": "Assistant", "type": "text", "value": "Hello."},
+                ]
+            },
+            [
+                Turn("User", "What is said in <sound>?"),
+                user("a.wav", offset=1.0, duration=2.5, more={"lang": "en"}),
+                HELLO,
+            ],
+        ),
+        (
+            {
+                "sound": "a.wav",
+                "conversations": [
+                    {"from": "human", "value": "Listen: <sound>\nand say it."},
+                    {"from": "gpt", "value": "Hello."},
+                    {"from": "human", "value": "<speech>"},
+                ],
+            },
+            [Turn("User", "Listen:"), user("a.wav"), Turn("User", "and say it."), HELLO, user("a.wav")],
+        ),
+        (
+            {
+                "messages": [
+                    {"role": "system", "content": "You hear."},
+                    {"role": "user", "content": "<audio><audio>Compare."},
+                    {"role": "assistant", "content": "Hello."},
+                ],
+                "audios": ["a.wav", {"path": "file:///b.wav"}],
+            },
+            [Turn("System", "You hear."), user("a.wav"), user("/b.wav"), Turn("User", "Compare."), HELLO],
+        ),
+        (
+            {
+                "messages": [
+                    {
+                        "role": "user",
+                        "content": [{"type": "audio", "audio_url": "a.wav"}, {"type": "text", "text": "What?"}],
+                    },
+                    {"role": "assistant", "content": "Hello."},
+                ]
+            },
+            [user("a.wav"), Turn("User", "What?"), HELLO],
+        ),
+    ],
+)
+def test_forms(fields: dict[str, Any], wanted: list[Turn]) -> None:
+    assert turns_of(fields) == wanted
+    as_nemo = {"conversations": [turn.document() for turn in wanted]}
+    assert turns_of(as_nemo) == wanted
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({}, "missing_field: conversations has no turns"),
+        ({"messages": []}, "missing_field: messages has no turns"),
+        ({"conversations": ["Hello"]}, "bad_field: turn 1 has no object"),
+        (
+            {"conversations": [{"from": "narrator", "value": "x"}]},
+            "bad_field: turn 1 has the role 'narrator'; known are",
+        ),
+        ({"conversations": [{"from": "User", "value": "<sound>"}]}, "bad_field: turn 1 has a placeholder for audio"),
+        ({"sound": "a", "conversations": [{"from": "User", "value": "x"}]}, "bad_field: the line has 1 audio, and its"),
+        (
+            {"sound": ["a", "b"], "conversations": [{"from": "User", "value": "<sound>"}]},
+            "bad_field: sound has 2 files",
+        ),
+        (
+            {"audios": ["a"], "messages": [{"role": "user", "content": "<audio><audio>"}]},
+            "bad_field: turn 1 has a placeh",
+        ),
+        (
+            {"audios": ["a", "b"], "messages": [{"role": "user", "content": "<audio>"}]},
+            "bad_field: the line has 2 audio",
+        ),
+        (
+            {"conversations": [{"from": "User", "type": "video", "value": "x"}]},
+            "bad_field: turn 1 has the type 'video'",
+        ),
+        (
+            {"conversations": [{"from": "User", "type": "audio", "value": ""}]},
+            "bad_field: turn 1 has '' in place of a path",
+        ),
+        (
+            {"conversations": [{"from": "User", "type": "audio", "value": "a", "duration": "2"}]},
+            "bad_duration: turn 1: duration is '2'",
+        ),
+        (
+            {"conversations": [{"from": "User", "type": "audio", "value": "a", "offset": -1}]},
+            "bad_duration: turn 1: offset is -1",
+        ),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "image"}]}]},
+            "bad_field: turn 1 has a content of type 'image'",
+        ),
+        ({"messages": [{"role": "user", "content": None}]}, "bad_field: turn 1 has None in place of a text"),
+    ],
+)
+def test_what_cannot_be_used_names_its_turn(fields: dict[str, Any], why: str) -> None:
+    with pytest.raises(RecordRejected) as caught:
+        turns_of(fields)
+    assert str(caught.value).startswith(why)
+
+
+def test_other_placeholders() -> None:
+    fields = {"sound": "a.wav", "conversations": [{"from": "human", "value": "Now [A] and <sound>"}]}
+    assert turns_of(fields, ["[A]"]) == [Turn("User", "Now"), user("a.wav"), Turn("User", "and <sound>")]
