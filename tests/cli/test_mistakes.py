@@ -100,7 +100,11 @@ def test_what_looks_like_an_option_and_is_not(tmp_path: Path) -> None:
         ("download xyzzy", "there is no corpus xyzzy: prepcli download --list has all"),
         ("download --json", "--json comes after the corpus, as in prepcli download an4 --json, or with --list"),
         ("frobnicate", "no such command 'frobnicate' (see prepcli --help)"),
-        ("tarred m.json", "no such command 'tarred': did you mean manifest-to-tarred? (see prepcli --help)"),
+        (
+            "tarred m.json",
+            "no such command 'tarred': did you mean manifest-to-tarred or conversations-to-tarred? "
+            "(see prepcli --help)",
+        ),
         (
             "context",
             "no such command 'context': did you mean extend-context-audio or extend-text-context? (see prepcli --help)",

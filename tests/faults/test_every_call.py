@@ -39,7 +39,7 @@ KINDS = ("OUT", "STATE", "TMP")
 STEPS = {
     **dict.fromkeys(("wenet", "parquet", "omnilingual", "reshuffled", "convert", "fix-durations"), 3),
     **dict.fromkeys(("prepare-texts", "score"), 3),
-    **dict.fromkeys(("codes", "context"), 5),
+    **dict.fromkeys(("codes", "context", "segment", "conversations", "pairs"), 5),
     "mels": 8,
 }
 """Of commands that write as others do, or import PyTorch, every n-th pair of a call and a kind of files is tried."""
