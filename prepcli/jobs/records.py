@@ -233,15 +233,23 @@ class Records:
         return plan_once(self._workspace, self.index.folder, [__version__, self.base_dirs, what], make)
 
     def plan(
-        self, units: Sequence[UnitT], contents: Contents, left_out: LeftOut = (), notes: Sequence[str] = ()
+        self,
+        units: Sequence[UnitT],
+        contents: Contents,
+        left_out: LeftOut = (),
+        notes: Sequence[str] = (),
+        *,
+        may_be_long: bool = False,
     ) -> Plan[UnitT, Contents]:
         """Make the job's plan. It also has the numbers of input records and of rejects, which a complete run must have.
 
-        `left_out`: the records that are in no unit; each is a reject.
+        `left_out`: the records that are in no unit; each is a reject. `may_be_long`: whether durations of hours are
+        usual, which else may be milliseconds.
         """
         rejects = Counter(problem.reason.value for problem in self.index.problems)
         for reason, records in left_out:
             rejects[reason.value] += len(records)
+        units_of_time = [] if may_be_long else notes_on_seconds(typical_seconds(self.index.duration))
         return Plan(
             units=list(units),
             records_in=len(self) + len(self.index.problems),
@@ -251,7 +259,7 @@ class Records:
             ],
             planned_rejects={reason: count for reason, count in rejects.items() if count},
             num_skipped=self.index.num_skipped,
-            notes=[*self.described, *notes, *notes_on_seconds(typical_seconds(self.index.duration))],
+            notes=[*self.described, *notes, *units_of_time],
             reject_lines=partial(self.planned_rejects, left_out),
             missing_sample=self.missing_sample,
         )

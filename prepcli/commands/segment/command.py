@@ -192,7 +192,7 @@ def segment(
         records = source.read(workspace)
         inputs, notes = texts.opened(records)
         units = units_of_recordings(records, by_parts=by == "speech")
-        made = records.plan(units, RecordContents(records), notes=notes)
+        made = records.plan(units, RecordContents(records), notes=notes, may_be_long=True)
         made.inputs += inputs
         return made
 

@@ -84,6 +84,7 @@ def test_a_missing_recording_is_one_reject(tmp_path: Path) -> None:
     write_lines(tmp_path / "m.json", [{"audio_filepath": "none.flac", "duration": 90000.0}])
     report, _ = segmented(tmp_path / "m.json", tmp_path / "out.json", "--max-rejects", 9)
     assert report["rejects_by_reason"] == {"missing_audio": 1}
+    assert not any("is it in" in note for note in report["notes"])
     assert report["units"] == 25
     assert report["details"]["seconds"]["rejects"] == 90000
     assert report["details"]["recordings"] == 1
