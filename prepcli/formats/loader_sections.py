@@ -33,6 +33,17 @@ def parts_of(section: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return {str(name): part for name, part in section.items() if isinstance(part, dict) and name != _NO_PART}
 
 
+def file_and_part(name: str) -> tuple[str, str]:
+    """`train.yaml:speech` -> `train.yaml` and `speech`, a part of its `multi_config`; in other names, there is none."""
+    file, _, part = name.rpartition(":")
+    return (file, part) if file.endswith((".yaml", ".yml")) and part and "/" not in part else (name, "")
+
+
+def sections_of_parts(document: Any) -> dict[str, tuple[tuple[str, ...], dict[str, Any]]]:
+    """The parts of the `multi_config` of a training config by name, as `loader_sections` yields them."""
+    return {pair[0][-1]: pair for pair in loader_sections(document) if pair[0] and pair[0] not in PLACES}
+
+
 def section_at(document: Any, place: tuple[str, ...]) -> dict[str, Any] | None:
     """The mapping to which the keys in `place` lead; None if there is no mapping at this place."""
     for name in place:

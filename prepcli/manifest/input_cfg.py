@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from prepcli.errors import UsageError
-from prepcli.formats.loader_sections import PLACES, loader_sections
+from prepcli.formats.loader_sections import file_and_part, loader_sections, sections_of_parts
 from prepcli.formats.yaml_text import read_yaml
 from prepcli.manifest.datasets import DataSet, EntrySettings, Mix, TextSet, parquet_set, parse_paths
 from prepcli.manifest.foreign import check_is_config
@@ -16,6 +16,7 @@ from prepcli.manifest.loader_keys import (
     INHERITED_KEYS,
     entries_in,
     find_section,
+    is_reference,
     read_loader_keys,
     typed_value,
 )
@@ -121,21 +122,24 @@ def config_entries(
     """Yield the entries of an `input_cfg`, each with its type, its chain of files, and its settings.
 
     `value` is a list of entries, a mapping that names data, or the path of a YAML file with such a list or mapping. A
-    mapping may be a training config: its section that names data (`find_section`) has the entries, which inherit the
-    keys of the section. All settings inherit from `settings`. Raises `UsageError`, also for an entry whose type is not
-    in `types`.
+    mapping may be a training config: its section that names data (`find_section`), or the part of its `multi_config`
+    that a path such as `train.yaml:speech` names, has the entries, which inherit the keys of the section. All settings
+    inherit from `settings`. Raises `UsageError`, also for an entry whose type is not in `types`.
     """
-    is_outermost = not seen
+    is_outermost, part = not seen, ""
     while isinstance(value, str | dict):
         if isinstance(value, dict):
-            value, settings = _section(value, seen, settings, is_outermost)
-            is_outermost = False
+            value, settings = _section(value, seen, settings, is_outermost, part)
+            is_outermost, part = False, ""
             continue
+        value, part = file_and_part(value)
         if value in seen:
             raise UsageError(f"input_cfg includes itself: {' -> '.join((*seen, value))}")
         check_is_config(value)
         seen = (*seen, value)
         value = _load(value)
+    if part:
+        raise UsageError(f"{seen[-1]} has no multi_config with a part {part}: it is a list of entries")
     if not isinstance(value, list) or not value:
         raise UsageError(f"an input_cfg{in_file(seen)} must be a list of entries, and not an empty one")
     for entry in value:
@@ -146,16 +150,16 @@ def config_entries(
 
 
 def _section(
-    config: dict[str, Any], seen: tuple[str, ...], settings: EntrySettings, is_outermost: bool
+    config: dict[str, Any], seen: tuple[str, ...], settings: EntrySettings, is_outermost: bool, part: str
 ) -> tuple[Any, EntrySettings]:
     """The entries of a mapping that names data or is a training config, and `settings` with its other keys added.
 
-    `is_outermost`: whether no other file includes the mapping. In an included file, NeMo ignores limits and similar
-    keys; then the `remarks` of the settings say that they are not used.
+    `part`: see `find_section`. `is_outermost`: whether no other file includes the mapping. In an included file, NeMo
+    ignores limits and similar keys; then the `remarks` of the settings say that they are not used.
     """
-    place_and_section = find_section(config)
+    place_and_section = find_section(config, part)
     if place_and_section is None:
-        raise _names_no_data(config, seen)
+        raise _names_no_data(config, seen, part)
     place, section = place_and_section
     keys, others = read_loader_keys(section, _file(seen))
     if is_outermost:
@@ -172,29 +176,25 @@ def _section(
     return entries_in(section), settings
 
 
-def _names_no_data(config: dict[str, Any], seen: tuple[str, ...]) -> UsageError:
+def _names_no_data(config: dict[str, Any], seen: tuple[str, ...], part: str) -> UsageError:
     """The error for a mapping that names no data for `input_cfg`. Most often it is a whole training config."""
-    sections = list(loader_sections(config))
-    if not sections:
+    file, parts = _file(seen), list(sections_of_parts(config))
+    if part not in parts and (parts or part):
+        has = "has a multi_config, and each of its parts has bins of its own" if not part else f"has no part {part}"
+        named = " or ".join(f"{file}:{name}" for name in parts)
+        return UsageError(
+            f"{file} {has}: {f'give {named} as the input' if parts else 'its train_ds has no multi_config'}"
+        )
+    if not any(loader_sections(config)):
         return UsageError(
             f"an input_cfg{in_file(seen)} must be a list of entries (- type: ...), not a mapping with the keys "
             f"{', '.join(map(str, config))}"
         )
-    if all(names in PLACES for names, _ in sections):
-        return UsageError(
-            f"{seen[-1] if seen else 'this'} is a training config whose train_ds names no data (input_cfg, "
-            "manifest_filepath, shar_path or cuts_path)"
-        )
-    named = {names[-1]: _data_of(section) for names, section in sections}
-    given = "; ".join(
-        f"for {name} give {data or 'a file with its input_cfg alone'} as the input" for name, data in named.items()
+    which = f"{part} of its multi_config" if part else "train_ds"
+    return UsageError(
+        f"{seen[-1] if seen else 'this'} is a training config whose {which} names no data (input_cfg, "
+        "manifest_filepath, shar_path or cuts_path)"
     )
-    return UsageError(f"{_file(seen)} has a multi_config, and each of its parts has bins of its own: {given}")
-
-
-def _data_of(section: dict[str, Any]) -> str | None:
-    """The data of a section as an input on the command line, `KEY=VALUE`; None if none of `DATA_KEYS` has text."""
-    return next((f"{key}={section[key]}" for key in DATA_KEYS if isinstance(section.get(key), str)), None)
 
 
 def is_input_of(data: str, section: dict[str, Any]) -> bool:
@@ -221,13 +221,16 @@ def _inherit(outer: EntrySettings, entry: dict[str, Any], seen: tuple[str, ...])
     seconds = entry.get("token_equivalent_duration", outer.token_equivalent_duration)
     if seconds is not None:
         seconds = typed_value("token_equivalent_duration", seconds, _file(seen))
+    tag = entry.get("audio_locator_tag", outer.audio_locator_tag)
+    if tag is not None and not is_reference(tag):
+        typed_value("audio_locator_tag", tag, _file(seen))
     finite = entry.get("force_finite")
     return replace(
         outer,
         tags=tuple({**tags, **dict(outer.tags)}.items()),
         text_field=entry.get("text_field", outer.text_field),
         lang_field=entry.get("lang_field", outer.lang_field),
-        audio_locator_tag=entry.get("audio_locator_tag", outer.audio_locator_tag),
+        audio_locator_tag=tag,
         token_equivalent_duration=seconds,
         endless=outer.endless if finite is None else not finite,
         config_files=seen,

@@ -6,6 +6,7 @@ from itertools import accumulate
 from typing import Any
 
 from prepcli.errors import UsageError
+from prepcli.formats.loader_sections import file_and_part
 from prepcli.manifest.braces import split_as_written
 from prepcli.manifest.datasets import DataSet, Mix, TextSet, data_in_directory, parse_paths
 from prepcli.manifest.input_cfg import Texts, parse_input_cfg
@@ -23,7 +24,7 @@ def resolve_input(spec: str, texts: Texts = "refuse") -> DataSet | Mix:
 
     - paths of manifests, as in `expand_paths`
     - a list with or without weights: `[[a.json,0.7],[b.json,0.3]]` or `[[a.json],[b.json]]`
-    - a YAML file: an `input_cfg` or a training config
+    - a YAML file: an `input_cfg` or a training config; `FILE.yaml:PART` is a part of its `multi_config`
     - a directory with Lhotse Shar, a tarred set or Parquet files (see `data_in_directory`)
     - Parquet files
     - `KEY=VALUE`, with one of `DATA_KEYS`, unless a path with this name exists
@@ -41,7 +42,7 @@ def resolve_input(spec: str, texts: Texts = "refuse") -> DataSet | Mix:
         if key != "input_cfg":
             return parse_paths({key: _parse_list(value) if _is_list(value) else _parse_fields(value) or value})
         return _in_config(_parse_list(value) if _is_list(value) else value, texts)
-    if spec.endswith((".yaml", ".yml")):
+    if file_and_part(spec)[0].endswith((".yaml", ".yml")):
         return _in_config(spec, texts)
     if is_dir(spec):
         return data_in_directory(spec)

@@ -9,7 +9,7 @@ from typing import Any
 from prepcli.engine.publishing.side_files import check_writable
 from prepcli.engine.state.workspace import replaced_file
 from prepcli.errors import PrepcliError, UsageError, cannot_write, option
-from prepcli.formats.loader_sections import PLACES, loader_sections
+from prepcli.formats.loader_sections import PLACES, file_and_part, loader_sections, sections_of_parts
 from prepcli.formats.yaml_edit import EditableYaml
 from prepcli.formats.yaml_text import read_yaml_text
 from prepcli.manifest.input_cfg import is_input_of
@@ -94,8 +94,9 @@ def write_loader_config(
     """Put `options` into the config at `path`.
 
     In a training config, the options are written at the one of `PLACES` that the file has. If several mappings are
-    possible, such as the parts of a `multi_config`, it is the one that reads `data` or, if `data` is empty, the one
-    that already has bins. In the config of a loader itself, and in a new file, the options are written at the top.
+    possible, such as the parts of a `multi_config`, it is the one that `data` names (`train.yaml:speech`) or reads, or,
+    if `data` is empty, the one that already has bins. In the config of a loader itself, and in a new file, the options
+    are written at the top.
 
     The rest of the file keeps its comments, order and layout. But the lists `bucket_batch_size`, `max_tps` and
     `max_tpt` have one number per bin: a list for another number of bins that `options` does not replace is removed,
@@ -193,6 +194,9 @@ def _read(path: Path, data: str) -> _Config:
     if not sections and (not document or LOADER_KEYS.intersection(document)):
         return _Config(config, line_end, (), document)
     belonging = [pair for pair in sections if _belongs(pair[1], data)] if len(sections) > 1 else []
+    file, part = file_and_part(data)
+    if part and path.exists() and path.samefile(file) and part in (parts := sections_of_parts(document)):
+        belonging = [parts[part]]
     if len(sections) == 1 or len(belonging) == 1:
         return _Config(config, line_end, *(belonging or sections)[0])
     names = ", ".join(".".join(place) for place in PLACES)

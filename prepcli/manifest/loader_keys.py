@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from prepcli.errors import UsageError
-from prepcli.formats.loader_sections import PLACES, section_at
+from prepcli.formats.loader_sections import PLACES, section_at, sections_of_parts
 
 DATA_KEYS = ("manifest_filepath", "shar_path", "cuts_path", "input_cfg")
 """The keys that name data, in a training config and in inputs on the command line."""
@@ -53,13 +53,14 @@ _TEXTS = ("text_field", "lang_field", "audio_locator_tag", "prompt_format")
 _ONE_PER_BIN = ("max_tps", "max_tpt")
 
 
-def find_section(config: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
-    """Find the section that names data.
+def find_section(config: dict[str, Any], part: str = "") -> tuple[str, dict[str, Any]] | None:
+    """Find the section that names data; `part`: the one with this name in a `multi_config`.
 
     Returns:
         Its place, such as `model.train_ds` or "" for the top, and the section; None if no section names data.
     """
-    for names in (*PLACES, ()):
+    parts = sections_of_parts(config)
+    for names in [parts[part][0]] if part in parts else [] if part else [*PLACES, ()]:
         section = section_at(config, names)
         if section is None or "type" in section:  # only an entry of an `input_cfg` has a type
             continue
@@ -138,5 +139,12 @@ def typed_value(name: str, value: Any, where: str) -> Any:
         kind = "a number of seconds above 0" if is_length else "a number"
         is_right = isinstance(value, float) and not math.isnan(value) and (value > 0 or not is_length)
     if not is_right:
-        raise UsageError(f"{name} in {where} must be {kind}, not {value!r}")
+        raise UsageError(f"{name} in {where} must be {kind}, not {value!r}{_advice(name, value)}")
     return value
+
+
+def _advice(name: str, value: Any) -> str:
+    """How to write a tag in brackets, which YAML takes for a list."""
+    if not isinstance(value, list) or len(value) != 1 or name not in _TEXTS:
+        return ""
+    return f': YAML takes [{value[0]}] for a list; write "[{value[0]}]", with quotes'

@@ -7,6 +7,7 @@ import pytest
 from prepcli.errors import UsageError
 from prepcli.manifest.datasets import Mix
 from prepcli.manifest.inputs import resolve_input
+from prepcli.manifest.mixing import leaves_of
 from tests.manifest.test_datasets import write_cuts
 from tests.manifest.test_inputs import seconds
 from tests.support.running import prepcli
@@ -61,9 +62,15 @@ def test_input_cfg(files: Path) -> None:
         ("{manifest_filepath: a.json, prompt_format: 3}", "prompt_format in cfg.yaml must be text, not 3"),
         (
             "train_ds: {multi_config: true, sampler_weights: {a: 1}, a: {input_cfg: mix.yaml}, b: {input_cfg: []}}",
-            "has a multi_config, and each of its parts has bins of its own: for a give input_cfg=mix.yaml as the "
-            "input; for b give a file with its input_cfg alone as the input",
+            "cfg.yaml has a multi_config, and each of its parts has bins of its own: give cfg.yaml:a or cfg.yaml:b as "
+            "the input",
         ),
+        (
+            "- {type: nemo, manifest_filepath: a.json, audio_locator_tag: [audio]}",
+            "audio_locator_tag in cfg.yaml must be text, not ['audio']: YAML takes [audio] for a list; "
+            'write "[audio]", with quotes',
+        ),
+        ("{manifest_filepath: a.json, audio_locator_tag: [a]}", 'write "[a]", with quotes'),
         ("- a.json", "has the type None"),
         ("- {type: txt, paths: x}", "has the type 'txt'; prepcli reads nemo,"),
         ("- {type: nemo}", "type nemo has no manifest_filepath"),
@@ -112,3 +119,33 @@ def test_aliases_that_repeat_without_an_end(files: Path, command: str) -> None:
     words = ("a=cfg.yaml", "out.yaml") if command == "blend" else ("cfg.yaml",)
     done = prepcli(command, *words, cwd=files)
     assert (done.code, "aliases (*name) in it repeat more than" in done.error_line) == (2, True)
+
+
+PARTS = """\
+model:
+  train_ds:
+    multi_config: true
+    near: {manifest_filepath: a.json, max_duration: 9}
+    far: {input_cfg: [{type: nemo, manifest_filepath: b.json}]}
+    none: {shuffle: true}
+"""
+
+
+def test_a_part_of_a_multi_config(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("cfg.yaml").write_text(PARTS)
+    assert seconds("cfg.yaml:near") == seconds("a.json")
+    assert seconds("cfg.yaml:far") == seconds("input_cfg=cfg.yaml:far") == seconds("b.json")
+    (leaf,) = leaves_of(resolve_input("cfg.yaml:near"))
+    assert (leaf.settings.loader.max_duration, leaf.settings.training_config) == (9, "cfg.yaml")
+    Path("list.yaml").write_text("- {type: nemo, manifest_filepath: a.json}\n")
+    for spec, words in [
+        (
+            "cfg.yaml:other",
+            "cfg.yaml has no part other: give cfg.yaml:near or cfg.yaml:far or cfg.yaml:none as the input",
+        ),
+        ("cfg.yaml:none", "cfg.yaml is a training config whose none of its multi_config names no data"),
+        ("list.yaml:near", "list.yaml has no multi_config with a part near: it is a list of entries"),
+    ]:
+        with pytest.raises(UsageError) as raised:
+            resolve_input(spec)
+        assert words in str(raised.value)

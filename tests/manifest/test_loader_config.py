@@ -268,6 +268,8 @@ IN_TEXTS = (
         ("speech.yaml", IN_SPEECH),
         ("input_cfg=speech.yaml", IN_SPEECH),
         ("./speech.yaml", IN_SPEECH),
+        ("config.yaml:speech", IN_SPEECH),
+        ("./config.yaml:texts", IN_TEXTS),
         ("own.yaml", IN_TEXTS),
     ],
 )

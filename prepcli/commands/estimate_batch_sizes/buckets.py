@@ -3,12 +3,11 @@
 import itertools
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from prepcli.errors import UsageError, option
 from prepcli.formats.yaml_text import read_yaml
-from prepcli.storage.paths import AnyPath
+from prepcli.storage.paths import AnyPath, path_of
 
 Bound = float | tuple[float, int]
 """The longest example of a bucket: its duration in seconds, or duration and number of output tokens."""
@@ -18,7 +17,7 @@ DEFAULT_BOUNDS: tuple[Bound, ...] = (5.0, 10.0, 15.0, 20.0, 25.0, 30.0)
 """The default bounds in seconds, those of NeMo's OOMptimizer."""
 
 
-def given_bounds(buckets: str | None, buckets_from: Path | None) -> list[Bound]:
+def given_bounds(buckets: str | None, buckets_from: str | None) -> list[Bound]:
     """The bounds that `--buckets` or `--buckets-from` gives, ascending; NeMo's default bounds if both are None.
 
     Raises:
@@ -42,8 +41,10 @@ def parse_buckets(text: str) -> list[Bound]:
     return _checked(value, option("--buckets", text))
 
 
-def buckets_in_config(path: AnyPath) -> list[Bound]:
+def buckets_in_config(config: AnyPath | str) -> list[Bound]:
     """The bounds in a training config. These are its bins, which are the upper ends of buckets.
+
+    `FILE.yaml:PART` names a part of its `multi_config`.
 
     If the bins are durations, and the last one is below the config's `max_duration`, then `max_duration` is one more
     bound.
@@ -53,15 +54,19 @@ def buckets_in_config(path: AnyPath) -> list[Bound]:
     """
     import yaml
 
-    from prepcli.formats.loader_sections import PLACES, loader_sections, section_at
+    from prepcli.formats.loader_sections import PLACES, file_and_part, loader_sections, section_at, sections_of_parts
 
+    path, part = file_and_part(str(config))
     try:
-        document = read_yaml(path)
+        document = read_yaml(path_of(path))
     except (OSError, yaml.YAMLError) as error:
         raise UsageError(
             f"{option('--buckets-from', path)}: not readable YAML: {' '.join(str(error).split())}"
         ) from None
-    sections = [*loader_sections(document), ((), section_at(document, ()))]
+    parts = sections_of_parts(document)
+    if part and part not in parts:
+        raise UsageError(f"{option('--buckets-from', config)}: {path} has no multi_config with a part {part}")
+    sections = [parts[part]] if part else [*loader_sections(document), ((), section_at(document, ()))]
     with_bins = [
         (names, section) for names, section in sections if section and section.get("bucket_duration_bins") is not None
     ]
@@ -69,7 +74,7 @@ def buckets_in_config(path: AnyPath) -> list[Bound]:
     if len(of_parts) > 1:
         raise UsageError(
             f"{option('--buckets-from', path)}: it is a multi_config with bins in {' and '.join(of_parts)}; give "
-            f"those of one with {option('--buckets')}, or copy them into a file"
+            f"one of them: {' or '.join(f'{path}:{name}' for name, pair in parts.items() if pair in with_bins)}"
         )
     if with_bins:
         return _with_last(

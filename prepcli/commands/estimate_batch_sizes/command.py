@@ -66,10 +66,9 @@ def estimate_batch_sizes(
     buckets_from: Annotated[
         PathText | None,
         Option(
-            "Take bucket_duration_bins from a training config. max_duration is added as the last bucket where the bins "
-            "end before it, as those of estimate-bins do.",
+            "Take bucket_duration_bins from a training config (CONFIG.yaml:PART: from a part of its multi_config). "
+            "max_duration is added as the last bucket where the bins end before it, as those of estimate-bins do.",
             metavar="CONFIG.yaml",
-            must_exist="file",
             shapes_output=False,
         ),
     ] = None,
@@ -191,13 +190,15 @@ def estimate_batch_sizes(
     """
     from prepcli.commands.estimate_batch_sizes.job import search
     from prepcli.commands.estimate_batch_sizes.settings import SearchSettings
+    from prepcli.formats.loader_sections import file_and_part
+    from prepcli.manifest.sources import check_file
 
     settings = SearchSettings(
         model=None if model is None else str(model),
         model_class=model_class,
         config=None if config is None else Path(config),
         buckets=buckets,
-        buckets_from=None if buckets_from is None else Path(buckets_from),
+        buckets_from=None if buckets_from is None else str(buckets_from),
         memory_fraction=memory_fraction,
         dtype=dtype,
         start_batch_size=start_batch_size,
@@ -210,11 +211,16 @@ def estimate_batch_sizes(
         probe_timeout=probe_timeout,
     )
     settings.check()
+    named = settings.buckets_from or ""
+    file, part = file_and_part(named)
+    if file:
+        check_file(file, "the file of --buckets-from")
+    data = named if part else ""
     # Checked before the work, so that the command does not fail after hours of work.
     if write_config is not None:
         from prepcli.manifest.loader_config import check_loader_config
 
-        check_loader_config(Path(write_config))
+        check_loader_config(Path(write_config), data)
     if plot is not None:
         from prepcli.engine.publishing.plots import check_plot
 
@@ -231,6 +237,6 @@ def estimate_batch_sizes(
         from prepcli.interface.calls import tell
         from prepcli.manifest.loader_config import write_loader_config
 
-        for note in write_loader_config(Path(write_config), loader_options(report.details)):
+        for note in write_loader_config(Path(write_config), loader_options(report.details), data=data):
             tell(f"prepcli: {note}")
     return report

@@ -36,6 +36,7 @@ from prepcli.engine.run.unit import Execution
 from prepcli.engine.state.plan import Plan, StoredPlan, Unit
 from prepcli.engine.state.workspace import Workspace, read_document
 from prepcli.errors import PrepcliError, UsageError, option
+from prepcli.formats.loader_sections import file_and_part
 from prepcli.formats.yaml_text import read_yaml
 from prepcli.interface.calls import current_call
 from prepcli.interface.options import settings_of
@@ -136,7 +137,8 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
     def input_files(self, plan: BatchSizesPlan) -> list[str | AnyPath]:
         """The files that the options name: the model, the model's config, and the file with the buckets."""
         search = self.search
-        return [path for path in (search.model, search.config, search.buckets_from) if path is not None]
+        config = None if search.buckets_from is None else file_and_part(search.buckets_from)[0]
+        return [path for path in (search.model, search.config, config) if path is not None]
 
     def execute(self, plan: BatchSizesPlan, units: Sequence[Bucket], execution: Execution) -> Iterator[Marker]:
         """Find the batch sizes of the buckets of this rank, from the longest bucket to the shortest."""
@@ -237,10 +239,10 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
         from prepcli.manifest.durations import read_input
         from prepcli.manifest.inputs import resolve_input
 
-        for config in (self.search.buckets_from, self.search.config):
-            if config is not None and config.suffix in (".yaml", ".yml"):
+        for config in map(str, filter(None, (self.search.buckets_from, self.search.config))):
+            if file_and_part(config)[0].endswith((".yaml", ".yml")):
                 with contextlib.suppress(PrepcliError):
-                    data = resolve_input(str(config), "leave out")
+                    data = resolve_input(config, "leave out")
                     return read_input(data, num_workers=available_processors(), seconds_of=seconds_of).seconds
         return None
 

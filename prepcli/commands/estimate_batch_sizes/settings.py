@@ -18,7 +18,7 @@ class SearchSettings:
     model_class: str | None
     config: Path | None
     buckets: str | None
-    buckets_from: Path | None
+    buckets_from: str | None
     memory_fraction: float
     dtype: str
     start_batch_size: int

@@ -10,8 +10,9 @@ AudioInput = Annotated[
     Paths,
     Option(
         "Manifest(s): a path, several separated by commas, or a brace pattern; [[a.json,0.7],[b.json,0.3]]; an "
-        "input_cfg .yaml or a training config; a Shar, tarred or Parquet directory; or key=value with the key "
-        "manifest_filepath, shar_path (also {cuts: ..., ...}), cuts_path or input_cfg.",
+        "input_cfg .yaml or a training config (train.yaml:speech: a part of its multi_config); a Shar, tarred or "
+        "Parquet directory; or key=value with the key manifest_filepath, shar_path (also {cuts: ..., ...}), cuts_path "
+        "or input_cfg.",
         metavar="INPUT",
         several_paths=True,
         is_argument=True,

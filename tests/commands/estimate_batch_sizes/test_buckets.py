@@ -42,5 +42,10 @@ def test_bins_of_a_multi_config(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no bucket_duration_bins in train_ds.a, train_ds.b or at its top"):
         buckets_in_config(path)
     path.write_text("multi_config: true\nb: {bucket_duration_bins: [1]}\nc: {bucket_duration_bins: [2]}\n")
-    with pytest.raises(UsageError, match="it is a multi_config with bins in b and c; give those of one with --buckets"):
+    with pytest.raises(
+        UsageError, match=r"it is a multi_config with bins in b and c; give one of them: .*c\.yaml:b or "
+    ):
         buckets_in_config(path)
+    assert (buckets_in_config(f"{path}:b"), buckets_in_config(f"{path}:c")) == ([1], [2])
+    with pytest.raises(UsageError, match="has no multi_config with a part d"):
+        buckets_in_config(f"{path}:d")

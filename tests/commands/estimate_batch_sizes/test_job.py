@@ -242,6 +242,20 @@ def test_the_chain(toy: Path, mini_corpus: Path) -> None:
     assert config.read_text() == text
 
 
+def test_the_chain_in_a_part_of_a_multi_config(toy: Path, mini_corpus: Path) -> None:
+    config, part = toy / "train.yaml", f"{toy / 'train.yaml'}:speech"
+    others = "  texts: {bucket_duration_bins: [10, 20], input_cfg: [{type: txt, paths: a.txt}]}\n"
+    speech = f"  speech:\n    manifest_filepath: {mini_corpus / 'manifest.json'}\n"
+    config.write_text(f"train_ds:\n  multi_config: true\n{others}{speech}")
+    assert prepcli("estimate-bins", part, "-b", 4, "--write-config", config).code == 0
+    words = [*COMMAND, "--buckets-from", part, "--write-config", config]
+    done = prepcli(*words, environ={fake_child.VARIABLE: "{}"})
+    assert done.code == 0, done.err
+    assert others in config.read_text()
+    section = yaml.safe_load(config.read_text())["train_ds"]["speech"]
+    assert len(section["bucket_batch_size"]) == len(section["bucket_duration_bins"]) == section["num_buckets"] > 1
+
+
 @pytest.mark.slow
 def test_plot(toy: Path) -> None:
     need_package("matplotlib")
