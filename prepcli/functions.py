@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from prepcli.commands.exports.files.command import convert_audio as convert_audio
     from prepcli.commands.exports.mels.command import manifest_to_mels as manifest_to_mels
     from prepcli.commands.exports.parquet.command import manifest_to_parquet as manifest_to_parquet
+    from prepcli.commands.exports.texts.command import texts_to_shards as texts_to_shards
     from prepcli.commands.exports.wenet.command import manifest_to_wenet as manifest_to_wenet
     from prepcli.commands.extend_codec_codes.command import extend_codec_codes as extend_codec_codes
     from prepcli.commands.extend_context_audio.command import extend_context_audio as extend_context_audio

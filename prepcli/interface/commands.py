@@ -128,12 +128,13 @@ TASKS: dict[str, tuple[Command, ...]] = {
             package="exports.files",
         ),
     ),
-    "Prepare training data from conversations": (
+    "Prepare training data from conversations and texts": (
         _command(
             "conversations-to-tarred",
             "Make tars of conversations, for speech LLMs",
             package="exports.conversations",
         ),
+        _command("texts-to-shards", "Divide texts or text pairs into shards", package="exports.texts"),
     ),
     "Extend manifests and Shar sets": (
         _command(

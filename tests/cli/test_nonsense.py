@@ -33,6 +33,7 @@ CALLS = {
     "manifest-to-mels": "m.json OUT --lists-only",
     "manifest-to-parquet": "m.json OUT",
     "conversations-to-tarred": "chats.jsonl OUT",
+    "texts-to-shards": "texts.txt OUT",
     "convert-audio": "m.json OUT",
     "extend-codec-codes": "m.json --codec-model none.nemo --output-dir OUT",
     "extend-context-audio": "m.json OUT --speaker-model none.nemo",

@@ -168,6 +168,12 @@ def _segment(place: Place) -> list[object]:
     return ["segment", manifest, place.run / "out.json", "--by", "windows", "--window", 0.1, "--min", 0.02, *times]
 
 
+def _texts(place: Place) -> list[object]:
+    for name in ("a.en", "a.de"):
+        (place.inputs / name).write_text("".join(f"{name} {number}\n" for number in range(30)))
+    return ["texts-to-shards", place.inputs / "a.en", place.out, "--target", place.inputs / "a.de", "--num-shards", 3]
+
+
 def _prepare_texts(place: Place) -> list[object]:
     lines = "".join(f"Line {number} of a text that somebody may read.\n" for number in range(30))
     (place.inputs / "texts.txt").write_text(lines)
@@ -234,6 +240,7 @@ CASES: dict[str, Callable[[Place], list[object]]] = {
     "parquet": _export("manifest-to-parquet", "--shard-size", 3),
     "conversations": _conversations("nemo"),
     "pairs": _conversations("sharegpt-webdataset"),
+    "texts": _texts,
     "reshuffled": _reshuffled,
     "omnilingual": _export("manifest-to-parquet", "--form", "omnilingual", "--corpus", "c", "--set-split", "train"),
     "mels": _mels,

@@ -37,7 +37,7 @@ NEW_BYTES = ("write", "writev", "pwrite", "copy", "open", "mkdir", "link")
 """What a full disk refuses."""
 KINDS = ("OUT", "STATE", "TMP")
 STEPS = {
-    **dict.fromkeys(("wenet", "parquet", "omnilingual", "reshuffled", "convert", "fix-durations"), 3),
+    **dict.fromkeys(("wenet", "parquet", "omnilingual", "reshuffled", "convert", "fix-durations", "texts"), 3),
     **dict.fromkeys(("prepare-texts", "score"), 3),
     **dict.fromkeys(("codes", "context", "segment", "conversations", "pairs"), 5),
     "mels": 8,

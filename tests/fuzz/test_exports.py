@@ -26,6 +26,7 @@ KINDS = {
     "omnilingual": ("manifest-to-parquet", "--form", "omnilingual", "--corpus", "c", "--set-split", "dev"),
     "conversations": ("conversations-to-tarred", "--shard-size", 4),
     "pairs": ("conversations-to-tarred", "--shard-size", 4, "--form", "sharegpt-webdataset"),
+    "texts": ("texts-to-shards", "--num-shards", 2),
     "files": ("convert-audio",),
     "tarred": ("manifest-to-tarred", "--num-shards", 2),
     "shar": ("manifest-to-shar", "--shard-size", 4, "--indexed"),
@@ -45,8 +46,8 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     chats = write_conversations(manifest)
     for kind, (command, *options) in KINDS.items():
         source = chats if command == "conversations-to-tarred" else manifest
-        words = (command, source, folder / kind, *options, "--audio-base-dir", MINI_CORPUS, "--num-workers", 1)
-        done = prepcli(*words)
+        where: tuple[object, ...] = () if kind == "texts" else ("--audio-base-dir", MINI_CORPUS)
+        done = prepcli(command, source, folder / kind, *options, *where, "--num-workers", 1)
         assert done.code == 0, done.err
     write_audio(folder / "voice.wav", 0.2, 24000)
     with pytest.MonkeyPatch.context() as patch:

@@ -287,6 +287,16 @@ COMMANDS: dict[str, str] = {
         0 convert-audio zip/all.zip unpacked --json
         2 convert-audio bad_audio/manifest.json corpus
     """,
+    "texts": """
+        0 texts-to-shards corpus/texts.txt out --num-shards 2 --dry-run
+        0 texts-to-shards corpus/texts.txt out --num-shards 2
+        0 again --json
+        0 texts-to-shards corpus/texts.txt out --num-shards 3 --shuffle --overwrite --json
+        0 verify out
+        0 inspect out
+        0 texts-to-shards corpus/texts.txt pairs --target corpus/texts.txt --shard-size 9
+        2 texts-to-shards corpus/texts.txt bad --target corpus/manifest.json
+    """,
     "conversations": """
         0 conversations-to-tarred chats/nemo.jsonl out --num-shards 2 --dry-run
         0 conversations-to-tarred chats/nemo.jsonl out --num-shards 2

@@ -113,6 +113,15 @@ def conversations(folder: Path) -> Case:
     return undisturbed(Case("conversations-to-tarred", chats, options, 12, 3), folder)
 
 
+def texts(folder: Path) -> Case:
+    """Pairs of lines in a new order, three of them empty, in 12 shards."""
+    for name in ("texts.en", "texts.de"):
+        lines = ["" if number % 50_000 == 7 else f"{name} {number}" for number in range(150_000)]
+        (folder / name).write_text("\n".join(lines) + "\n")
+    options = ("--target", folder / "texts.de", "--num-shards", 12, "--shuffle", "--max-rejects", 3)
+    return undisturbed(Case("texts-to-shards", folder / "texts.en", options, 12, 3, verified=False), folder)
+
+
 def omnilingual(folder: Path) -> Case:
     """A file for each of five languages, and one for three records without language and audio."""
     manifest = write_lines(folder / "manifest.json", segments(3, 3, 40))
@@ -465,6 +474,7 @@ JOBS = {
     "mels": Job(mels, ((kill_a_worker, 2, 5),), (), ()),
     "parquet": Job(lambda folder: export(Case, "manifest-to-parquet", folder), ((kill_main, 4, 1),), (), (INT,)),
     "conversations": Job(conversations, ((kill_main, 0, 2), (kill_a_worker, 3, 5))),
+    "texts": Job(texts, ((kill_a_worker, 2, 5),), (), ()),
     "omnilingual": Job(omnilingual, ((kill_a_worker, 2, 1),), (), (USR1,)),
     "convert": Job(converted, ((kill_main, 0, 2), (kill_a_worker, 2, 1)), ()),
     "make-manifest": Job(make_manifest, ((kill_main, 5, 5), (kill_a_worker, 5, 2))),

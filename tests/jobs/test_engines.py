@@ -24,7 +24,7 @@ from tests.support.tools import need_package
 MANIFEST = str(SHORT_CORPUS / "manifest.json")
 SLOW = pytest.mark.slow
 IN_WORKERS = (
-    *("tarred", "reshuffled", "shar", "wenet", "parquet", "omnilingual", "conversations", "convert"),
+    *("tarred", "reshuffled", "shar", "wenet", "parquet", "omnilingual", "conversations", "texts", "convert"),
     *("make-manifest", "filter", "split", "segment", "fisher", "download", "lhotse"),
 )
 

@@ -18,7 +18,7 @@ TABLES = (
 )
 EXPORTS = tuple(
     command.name
-    for source in ("manifests", "conversations")
+    for source in ("manifests", "conversations and texts")
     for command in TASKS[f"Prepare training data from {source}"]
 )
 

@@ -137,6 +137,17 @@ CALLS: dict[str, dict[str, str]] = {
         "MINI OUT --form omnilingual --target-sample-rate 8000": "--target-sample-rate has no effect with --form",
         "MINI 'p{1,2}'": "NeMo takes '{' in a path for a brace expression",
     },
+    "texts-to-shards": {
+        "nowhere.txt OUT": "nowhere.txt",
+        "CORPUS OUT": "is a directory",
+        "empty.json OUT": "no texts in empty.json: the files are empty",
+        "text.txt OUT --target nowhere.txt": "nowhere.txt",
+        "text.txt OUT --target text.txt,text.txt": "1 files of texts and 2 of --target: give as many",
+        "text.txt OUT --target MINI": "they do not belong together",
+        "text.txt OUT --num-shards 2 --shard-size 3": "--num-shards and --shard-size contradict each other: give one",
+        "text.txt OUT --num-shards 99": "lines cannot fill 99 shards; lower --num-shards",
+        "text.txt 'p{1,2}'": "NeMo takes '{' in a path for a brace expression",
+    },
     "conversations-to-tarred": {
         "nowhere.jsonl OUT": "manifest not found: nowhere.jsonl",
         "MINI OUT": "manifest.json has no conversations: JSON lines with conversations or messages",

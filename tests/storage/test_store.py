@@ -23,6 +23,7 @@ COMMANDS = {
     "manifest-to-parquet": ["--shard-size", "20"],
     "conversations-to-tarred": ["--shard-size", "20"],
     "conversations-to-tarred pairs": ["--shard-size", "20", "--form", "sharegpt-webdataset"],
+    "texts-to-shards": ["--num-shards", "3", "--shuffle"],
     "manifest-to-parquet omnilingual": ["--form", "omnilingual", "--corpus", "c", "--set-split", "train"],
 }
 

@@ -2,7 +2,7 @@
 
 from typing import Annotated, TypedDict
 
-from prepcli.engine.run.options import RecordArguments
+from prepcli.engine.run.options import JobArguments, RecordArguments
 from prepcli.interface.options import Option
 from prepcli.interface.shared_options import Channel, CheckAudio
 
@@ -23,6 +23,10 @@ class _Shuffling(TypedDict, total=False):
 
 class AudioArguments(_Audio, RecordArguments, total=False):
     """The options of exports that store audio."""
+
+
+class ShuffledJobArguments(_Shuffling, JobArguments, total=False):
+    """The options of shards without audio."""
 
 
 class ShardArguments(_Shuffling, AudioArguments, total=False):
