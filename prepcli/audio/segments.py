@@ -424,11 +424,13 @@ def encoded(segment: Segment, target: TargetFormat, policy: Policy, *, check: bo
     return convert(segment, target)
 
 
-def convert(segment: Segment, target: TargetFormat) -> EncodedAudio:
+def convert(segment: Segment, target: TargetFormat, order: tuple[int, ...] | None = None) -> EncodedAudio:
     """Decode a segment and encode it in the format of `target`, or in the format of the source if `target` has none.
 
     A format that cannot be written is replaced by FLAC. Lossless sources keep their samples in a lossless format (FLAC:
     up to 24 bits).
+
+    `order`: the numbers of the channels as they are stored; None: all in their own order.
 
     Raises:
         RecordRejected: for the reasons of `decode`; UNREADABLE_AUDIO if the format cannot have as many channels or
@@ -441,7 +443,7 @@ def convert(segment: Segment, target: TargetFormat) -> EncodedAudio:
     rate = encodable_rate(format, target.sampling_rate or info.sampling_rate)
     if target.sampling_rate not in (None, rate):
         note(f"{format} has no rate of {target.sampling_rate} Hz: the audio is stored at {rate} Hz")
-    samples = decode(segment)
+    samples = decode(segment) if order is None else decode(segment)[:, order]
     if rate != info.sampling_rate:
         samples = resample(samples, info.sampling_rate, rate)
     return EncodedAudio(encode(samples, rate, format, lossless_subtype(info, format)), format, rate, len(samples))

@@ -42,9 +42,22 @@ def conversations_to_tarred(
     ],
     *,
     form: Annotated[
-        Literal["nemo", "sharegpt-webdataset"],
-        Option("Tars with manifests for multimodal_conversation, or pairs of JSON and audio for share_gpt_webdataset."),
+        Literal["nemo", "sharegpt-webdataset", "duplex", "moshi"],
+        Option(
+            "Tars with manifests for multimodal_conversation, or pairs of JSON and audio for share_gpt_webdataset. Of "
+            "stereo recordings with a voice a channel, for full-duplex models: duplex, a Shar for NeMo's "
+            "DuplexS2SDataset; moshi, stereo WAV with the times of words."
+        ),
     ] = "nemo",
+    agent_channel: Annotated[
+        int | None,
+        Option(
+            "With the forms duplex and moshi: the channel of the voice that a model learns, 0 or 1. INPUT is then a "
+            "manifest of segments with channel and text, as segment writes it.",
+            minimum=0,
+            maximum=1,
+        ),
+    ] = None,
     num_shards: Annotated[int | None, Option("Number of shards.", minimum=1)] = None,
     shard_size: Annotated[
         int | None, Option("Maximum number of conversations per shard.", minimum=1, shown_default=f"{_SHARD_SIZE}")
@@ -85,33 +98,55 @@ def conversations_to_tarred(
         >>> report = prepcli.conversations_to_tarred("conversations.jsonl", "chats", num_shards=2)  # doctest: +SKIP
     """
     from prepcli.audio.segments import CONVERSATION
+    from prepcli.commands.exports.conversations import duplex
     from prepcli.commands.exports.conversations.shards import finished, plan_shards, write_shard
     from prepcli.commands.exports.records import conversion, seed_of
     from prepcli.engine.run.function import Output, run
     from prepcli.formats.conversations import MANIFEST_NAME, META_NAME, PAIRS_NAME, TAR_NAME
     from prepcli.formats.names import check_loadable
     from prepcli.jobs.inputs.conversations import conversations_in
+    from prepcli.jobs.inputs.dialogues import dialogues_in
     from prepcli.jobs.source import RecordSource
 
     sizes = {"--num-shards": num_shards, "--shard-size": shard_size, "--shard-hours": shard_hours}
     given = [name for name, value in sizes.items() if value is not None]
     if len(given) > 1:
         raise UsageError(f"{' and '.join(map(option, given))} contradict each other: give one of them")
-    names = (MANIFEST_NAME, TAR_NAME) if form == "nemo" else (PAIRS_NAME, META_NAME)
-    output = Output(out, *(name.format("*[0-9]") for name in names))
-    check_loadable(output.path)
-    source = RecordSource(conversations, output, others=conversations_in(several(placeholder), more["audio_base_dir"]))
+    is_duplex = form in ("duplex", "moshi")
+    if is_duplex != (agent_channel is not None):
+        raise UsageError(
+            f"{option('--agent-channel')} and the forms duplex and moshi need each other: give both, or leave both out"
+        )
+    patterns: dict[str, Sequence[str]] = {
+        "nemo": [name.format("*[0-9]") for name in (MANIFEST_NAME, TAR_NAME)],
+        "sharegpt-webdataset": [PAIRS_NAME.format("*[0-9]"), META_NAME],
+        "duplex": duplex.SHAR_PATTERNS,
+        "moshi": duplex.MOSHI_PATTERNS,
+    }
+    output = Output(out, *patterns[form])
+    if form != "moshi":
+        check_loadable(output.path)
+    if agent_channel is None:
+        others = conversations_in(several(placeholder), more["audio_base_dir"])
+    else:
+        others = dialogues_in(agent_channel, more["audio_base_dir"])
+    source = RecordSource(conversations, output, others=others)
     audio = conversion(CONVERSATION, force_codec, target_sample_rate, more)
 
     def plan(workspace: "Workspace") -> "Plan[RecordUnit, AudioContents]":
         return plan_shards(source, workspace, num_shards, shard_size or _SHARD_SIZE, shard_hours, seed_of(more))
 
     def write(contents: "AudioContents", unit: "RecordUnit", writer: "UnitWriter") -> None:
-        write_shard(contents, unit, writer, audio, form)
+        if agent_channel is None:
+            write_shard(contents, unit, writer, audio, form)
+        elif form == "moshi":
+            duplex.write_moshi(contents, unit, writer, audio, agent_channel)
+        else:
+            duplex.write_shar(contents, unit, writer, audio, agent_channel)
 
     def finish(
         made: "Plan[RecordUnit, AudioContents]", markers: "Sequence[Marker]", writer: "UnitWriter"
     ) -> dict[str, Any]:
-        return finished(made.units, markers, writer, form)
+        return duplex.finished(made.units, writer, form) if is_duplex else finished(made.units, markers, writer, form)
 
     return run(output, plan, write, finish, settings=source.settings)

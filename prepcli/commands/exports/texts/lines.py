@@ -83,7 +83,7 @@ class Lines:
         """Find the lines of all files, and shuffle them with `seed`, unless it is None.
 
         Raises:
-            UsageError: a file is missing or damaged, is not text, or two files of pairs have different numbers of lines.
+            UsageError: a file is missing, damaged or not text, or two files of pairs have different numbers of lines.
         """
         inputs: list[InputFile] = []
         folder = scratch_folder(workspace)
