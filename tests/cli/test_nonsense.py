@@ -80,6 +80,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "m.json").write_text("".join(lines).replace("s01/", "corpus/"))
     make_set("manifest-to-shar", folder / "m.json", folder / "shar")
     write_lines(folder / "chats.jsonl", share_gpt_of(read_lines(folder / "m.json")))
+    (folder / "texts.txt").write_text("one text\nanother text\n")
     return folder
 
 
@@ -101,7 +102,10 @@ def test_all_commands_are_here() -> None:
 def plain(inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str, dict[str, str]]]:
     """The outcome of each call."""
     folder = tmp_path_factory.mktemp("calls")
-    return {command: outcome(inputs, folder / command, command, *shlex.split(call)) for command, call in CALLS.items()}
+    found = {command: outcome(inputs, folder / command, command, *shlex.split(call)) for command, call in CALLS.items()}
+    unfit = {command: one[1] for command, one in found.items() if one[0] not in (0, 1) and command not in WITH_MODEL}
+    assert not unfit, "a call that is refused anyway shows nothing about its options"
+    return found
 
 
 @pytest.mark.parametrize(("command", "option"), texts())
