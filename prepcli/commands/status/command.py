@@ -27,6 +27,13 @@ def status(
             "has finished. A run that is at work stays."
         ),
     ] = False,
+    account: Annotated[
+        bool,
+        Option(
+            "Add up the runs that made OUT, from the sources on: the seconds in, kept and left out, by reason. Reads "
+            "the manifests again."
+        ),
+    ] = False,
     as_json: Json = False,
     watch: Annotated[
         bool,
@@ -42,14 +49,19 @@ def status(
     so it works while ranks run, also on other machines. With --watch, the exit code is 4 if a run has stopped before
     its end; if the output is not a terminal, a line is printed only when something has changed.
 
+    --account follows the inputs of OUT back through the runs that made them, as long as their folders OUT.prepcli are
+    there: seconds in = seconds kept + pauses, overlap, rejects, what rules left out, and what later runs did not read.
+
     Example: prepcli status clean/ context/ shar/ --watch
 
     Returns:
-        A list with the state of each run. An output has several runs if later runs have added to it. If several outputs
-        are given, those without a run have the state `not_started`.
+        A list with the state of each run; with `account`, its attribute `account` has the sums. An output has several
+        runs if later runs have added to it. If several outputs are given, those without a run have the state
+        `not_started`.
 
     Raises:
-        UsageError: no output is given; or one is given, and no run of prepcli has written to it.
+        UsageError: no output is given; or one is given, and no run of prepcli has written to it; or --account is given
+            with several outputs, or a run of the chain has not finished.
 
     Examples:
         >>> import prepcli
@@ -59,11 +71,13 @@ def status(
     """
     from prepcli.engine.run.status import Status, Statuses, read_status, workspaces_to_show
     from prepcli.engine.state.work_folder import note_unused
-    from prepcli.errors import UsageError
+    from prepcli.errors import UsageError, option
 
     outs, state = list(dict.fromkeys(map(_named, paths_of(out)))), folder_of(work_dir)
     if not outs:
         raise UsageError("OUT is missing: give the output directories of other commands")
+    if account and len(outs) > 1:
+        raise UsageError(f"{option('--account')} adds up the runs of one OUT: give one")
     if not watch:
         note_unused(state, *outs)
     shown = Statuses()
@@ -78,6 +92,10 @@ def status(
             if len(outs) == 1 and not watch:
                 raise
             shown.append(Status(str(path)))
+    if account:
+        from prepcli.commands.status.account import account_of
+
+        shown.account = account_of(outs[0], state)
     return shown
 
 

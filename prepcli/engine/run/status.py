@@ -106,13 +106,20 @@ class Status(ShownInNotebooks, msgspec.Struct):
 
 
 class Statuses(ShownInNotebooks, list[Status]):
-    """The runs of one or several outputs: a list that also has the text and the document that `status` prints."""
+    """The runs of one or several outputs: a list that also has the text and the document that `status` prints.
+
+    `account`: with `--account`, the sums over the chain of runs, which are then printed in place of the list.
+    """
+
+    account: Any = None
 
     def __str__(self) -> str:
-        return text_of(self)
+        return text_of(self) if self.account is None else str(self.account)
 
     def document(self) -> Any:
-        """The document for `--json`: a single `Status` if there is only one run, else the list of all."""
+        """The document for `--json`: the account; else a single `Status` if there is only one, or the list of all."""
+        if self.account is not None:
+            return self.account
         return self[0] if len(self) == 1 else list(self)
 
 

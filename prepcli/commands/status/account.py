@@ -1,0 +1,202 @@
+"""The account of a chain of runs: how the seconds of audio at its start come to those in its output."""
+
+import contextlib
+import math
+import os
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from prepcli.engine.publishing.rejects import is_asked_for
+from prepcli.engine.run.chain import Step, chain_of
+from prepcli.errors import RejectReason, UsageError
+from prepcli.gate import MAX_SECONDS
+from prepcli.interface.printing import aligned, as_text
+from prepcli.interface.reports import ShownInNotebooks
+from prepcli.manifest.datasets import DataSet
+from prepcli.manifest.durations import read_input
+from prepcli.storage.paths import AnyPath
+
+_EXACT = 1e-6
+"""Seconds per unit and record by which sums may differ: both are rounded to microseconds."""
+_IN, _OF_SEGMENT = "in", ("pauses", "overlap")
+"""The seconds of recordings, and the parts that are neither segments nor rejects, in the counts of `segment`."""
+SKIPPED, CHANGED = "skipped by _skipme", "measured again"
+"""Reasons for a difference between the seconds in and the seconds out of a run."""
+BY_RULE, _NOT_USED = "by rule", "in other outputs"
+
+
+class StepAccount(msgspec.Struct):
+    """The seconds of one run: `seconds_in` = `seconds_out` + the sum of `left_out`, a mapping of reasons to seconds.
+
+    `rules`: the reasons that are rules of the user. `not_used` are seconds of its output that no later run of the chain
+    has read, such as those in another part of a split, `not_used_outputs` the names of these parts. `unknown` is the
+    number of rejects without a duration. `source_seconds` are those of `seconds_in` that come from no run of prepcli.
+    """
+
+    command: str
+    out: str
+    part: str
+    seconds_in: float
+    seconds_out: float
+    left_out: dict[str, float]
+    rules: list[str]
+    source_seconds: float = 0.0
+    not_used: float = 0.0
+    not_used_outputs: list[str] = []
+    unknown: int = 0
+
+
+class Account(ShownInNotebooks, msgspec.Struct):
+    """The account of a chain: `seconds_in` of the sources = `seconds_kept` in `out` + the sum of `left_out`.
+
+    `left_out` maps reasons to seconds: pauses and overlap of recordings, "by rule" for what rules of the user have left
+    out, "in other outputs" for what later runs do not read, and reasons of rejects. `unknown` counts rejects without a
+    duration, which are in no sum. `steps` are in the order of the runs.
+    """
+
+    out: str
+    seconds_in: float
+    seconds_kept: float
+    left_out: dict[str, float]
+    unknown: int
+    steps: list[StepAccount]
+
+    def __str__(self) -> str:
+        """The sum in one line; then a row for each run, with what it has left out."""
+        size, unit = (3600, "h") if self.seconds_in >= 3600 else (1, "s")
+
+        def shown(seconds: float) -> str:
+            return f"{seconds / size:,.2f}"
+
+        terms = [f"{shown(self.seconds_kept)} kept", *(f"{shown(left)} {name}" for name, left in self.left_out.items())]
+        rows = [["", "output", f"{unit} in", "out", "left out"]]
+        for step in self.steps:
+            name = f"{os.path.basename(step.out)} {step.part}".rstrip()
+            sums = [shown(step.seconds_in), shown(step.seconds_out), shown(sum(step.left_out.values()))]
+            rows.append([step.command, name, *sums])
+            rows += [["", f"  {reason}", "", "", shown(seconds)] for reason, seconds in step.left_out.items()]
+            if step.not_used:
+                rows.append(["", f"  not used: {', '.join(step.not_used_outputs)}", "", shown(step.not_used), ""])
+        lines = [
+            f"status: account of {self.out}",
+            f"  {shown(self.seconds_in)} {unit} in = {' + '.join(terms)}",
+            *(f"  {line}" for line in aligned(rows, 2)),
+        ]
+        if self.unknown:
+            lines.append(f"  {self.unknown:,} rejects state no duration, and are in no sum")
+        return as_text(lines)
+
+
+@dataclass
+class _Read:
+    """What a run has read from the runs `made`, or from a source if there are none; None: the seconds are not known."""
+
+    made: list[Step]
+    paths: list[str]
+    seconds: float | None
+
+
+def account_of(out: AnyPath, work_dir: Path | None = None) -> Account:
+    """Add up the chain of runs that made `out`; `work_dir` as in `chain_of`.
+
+    Raises:
+        UsageError: no run has made `out`, or one of the chain has not finished.
+    """
+    steps = chain_of(out, work_dir)
+    unfinished = next((step for step in steps if step.report is None), None)
+    if unfinished is not None:
+        raise UsageError(f"{unfinished.name} has not finished: prepcli status {unfinished.out}")
+    rows: list[StepAccount] = []
+    used, used_paths = Counter[str](), set[str]()  # outputs, and the seconds that later runs have read from them
+    for step in steps:
+        reads = _reads_of(step)
+        row = _row_of(step, reads)
+        rows.append(row)
+        for read in reads:
+            used_paths.update(read.paths)
+            if read.seconds is None:
+                read.seconds = row.seconds_in - sum(one.seconds or 0.0 for one in reads)
+            if read.made:
+                used[read.made[0].out] += read.seconds  # type: ignore[assignment]
+            else:
+                row.source_seconds += read.seconds
+    final = [row for row in rows if row.out == rows[-1].out]
+    left_out: Counter[str] = Counter()
+    for step, row in zip(steps, rows, strict=True):
+        if row not in final:
+            made = sum(one.seconds_out for one in rows if one.out == row.out)
+            if row.out in used and not _is_same(made, used[row.out], step):
+                row.not_used = made - used.pop(row.out)
+                row.not_used_outputs = _not_used(step, used_paths)
+                left_out[_NOT_USED] += row.not_used  # type: ignore[assignment]
+        for reason, seconds in row.left_out.items():
+            left_out[BY_RULE if reason in row.rules else reason] += seconds  # type: ignore[assignment]
+    return Account(
+        out=rows[-1].out,
+        seconds_in=round(sum(row.source_seconds for row in rows), 6),
+        seconds_kept=round(sum(row.seconds_out for row in final), 6),
+        left_out={name: round(seconds, 6) for name, seconds in left_out.items()},
+        unknown=sum(row.unknown for row in rows),
+        steps=rows,
+    )
+
+
+def _row_of(step: Step, reads: list[_Read]) -> StepAccount:
+    sums, left_out, rules, unknown = step.totals, Counter[str](), set(), 0
+    of_recordings = {name: float(sums[f"seconds {name}"]) for name in _OF_SEGMENT if sums[f"seconds {name}"]}
+    for reject in step.rejects():
+        reason = str(reject["reject_reason"])
+        if reason == RejectReason.OVERLAP.value and of_recordings:
+            continue  # a part of the overlap
+        if is_asked_for(reason):
+            reason = str(reject["reject_detail"])
+            rules.add(reason)
+        seconds = reject.get("duration")
+        if isinstance(seconds, (int, float)) and 0 <= seconds < MAX_SECONDS:
+            left_out[reason] += seconds  # type: ignore[assignment]
+        else:
+            unknown += 1
+    left_out.update(of_recordings)  # type: ignore[arg-type]
+    out = float(sums["seconds"])
+    known = [read.seconds for read in reads if read.seconds is not None]
+    if f"seconds {_IN}" in sums:
+        seconds_in = float(sums[f"seconds {_IN}"])
+    else:
+        seconds_in = sum(known) if len(known) == len(reads) else out + sum(left_out.values())
+    rest = seconds_in - out - sum(left_out.values())
+    if not _is_same(rest, 0.0, step):
+        left_out[SKIPPED if step.plan.skipped else CHANGED] += rest  # type: ignore[assignment]
+    return StepAccount(
+        step.plan.command, step.out, step.plan.part, seconds_in, out, dict(left_out), sorted(rules), unknown=unknown
+    )
+
+
+def _reads_of(step: Step) -> list[_Read]:
+    groups: dict[int, _Read] = {}
+    for path, made in step.sources:
+        groups.setdefault(id(made) if made else 0, _Read(made, [], None)).paths.append(path)
+    for read in groups.values():
+        if len(read.made) == 1 and read.paths == [read.made[0].out] and read.made[0].plan.writes_file:
+            read.seconds = float(read.made[0].totals["seconds"])
+        elif all(os.path.isfile(path) for path in read.paths):
+            data = DataSet(tuple(read.paths), cuts=all(os.path.basename(one).startswith("cuts.") for one in read.paths))
+            with contextlib.suppress(UsageError):
+                read.seconds = math.fsum(read_input(data).seconds.tolist())
+    return list(groups.values())
+
+
+def _is_same(seconds: float, other: float, step: Step) -> bool:
+    """Whether two sums of seconds are equal, but for the rounding of the seconds of each unit and record."""
+    num_records = max(step.plan.records_in, step.report.records_in if step.report else 0)
+    return abs(seconds - other) <= _EXACT * (1 + step.plan.num_units + num_records)
+
+
+def _not_used(step: Step, used: Collection[str]) -> list[str]:
+    """The outputs of a run that no later run has read, as their names in its output."""
+    outputs = step.report.outputs.values() if step.report else ()
+    paths = [path for path in outputs if isinstance(path, str) and path not in used]
+    return [os.path.relpath(path, step.workspace.out) for path in paths]
