@@ -199,6 +199,16 @@ TASKS: dict[str, tuple[Command, ...]] = {
             items="engine.run.status.Status",
         ),
         _command(
+            "compare",
+            "Show in what two manifests or data sets differ",
+            "commands.compare.report.Comparison",
+        ),
+        _command(
+            "explain",
+            "Say where a record comes from, and why it was dropped",
+            "commands.explain.report.Explanation",
+        ),
+        _command(
             "verify",
             "Check that a set is complete and readable",
             "commands.verify.report.VerifyReport",

@@ -25,7 +25,7 @@ _EXACT = 1e-6
 _IN, _OF_SEGMENT = "in", ("pauses", "overlap")
 """The seconds of recordings, and the parts that are neither segments nor rejects, in the counts of `segment`."""
 SKIPPED, CHANGED = "skipped by _skipme", "measured again"
-"""Reasons for a difference between the seconds in and the seconds out of a run."""
+"""Reasons for a difference: between the output of a run and what the next one reads, and within a run."""
 BY_RULE, _NOT_USED = "by rule", "in other outputs"
 
 
@@ -131,8 +131,8 @@ def account_of(out: AnyPath, work_dir: Path | None = None) -> Account:
             made = sum(one.seconds_out for one in rows if one.out == row.out)
             if row.out in used and not _is_same(made, used[row.out], step):
                 row.not_used = made - used.pop(row.out)
-                row.not_used_outputs = _not_used(step, used_paths)
-                left_out[_NOT_USED] += row.not_used  # type: ignore[assignment]
+                row.not_used_outputs = _not_used(step, used_paths) or [SKIPPED]
+                left_out[SKIPPED if SKIPPED in row.not_used_outputs else _NOT_USED] += row.not_used  # type: ignore[assignment]
         for reason, seconds in row.left_out.items():
             left_out[BY_RULE if reason in row.rules else reason] += seconds  # type: ignore[assignment]
     return Account(
@@ -160,7 +160,7 @@ def _row_of(step: Step, reads: list[_Read]) -> StepAccount:
             left_out[reason] += seconds  # type: ignore[assignment]
         else:
             unknown += 1
-    left_out.update(of_recordings)  # type: ignore[arg-type]
+    left_out.update(of_recordings)
     out = float(sums["seconds"])
     known = [read.seconds for read in reads if read.seconds is not None]
     if f"seconds {_IN}" in sums:
@@ -169,7 +169,7 @@ def _row_of(step: Step, reads: list[_Read]) -> StepAccount:
         seconds_in = sum(known) if len(known) == len(reads) else out + sum(left_out.values())
     rest = seconds_in - out - sum(left_out.values())
     if not _is_same(rest, 0.0, step):
-        left_out[SKIPPED if step.plan.skipped else CHANGED] += rest  # type: ignore[assignment]
+        left_out[CHANGED] += rest  # type: ignore[assignment]
     return StepAccount(
         step.plan.command, step.out, step.plan.part, seconds_in, out, dict(left_out), sorted(rules), unknown=unknown
     )
@@ -180,8 +180,9 @@ def _reads_of(step: Step) -> list[_Read]:
     for path, made in step.sources:
         groups.setdefault(id(made) if made else 0, _Read(made, [], None)).paths.append(path)
     for read in groups.values():
-        if len(read.made) == 1 and read.paths == [read.made[0].out] and read.made[0].plan.writes_file:
-            read.seconds = float(read.made[0].totals["seconds"])
+        made = read.made[0] if len(read.made) == 1 and read.made[0].plan.writes_file else None
+        if made is not None and read.paths == [made.out] and not step.plan.skipped:
+            read.seconds = float(made.totals["seconds"])
         elif all(os.path.isfile(path) for path in read.paths):
             data = DataSet(tuple(read.paths), cuts=all(os.path.basename(one).startswith("cuts.") for one in read.paths))
             with contextlib.suppress(UsageError):
@@ -199,4 +200,4 @@ def _not_used(step: Step, used: Collection[str]) -> list[str]:
     """The outputs of a run that no later run has read, as their names in its output."""
     outputs = step.report.outputs.values() if step.report else ()
     paths = [path for path in outputs if isinstance(path, str) and path not in used]
-    return [os.path.relpath(path, step.workspace.out) for path in paths]
+    return [os.path.relpath(path, str(step.workspace.out)) for path in paths]

@@ -112,8 +112,11 @@ class _Chain:
 
     def _makers(self, path: str) -> list[Step]:
         place = path_of(path)
-        near = [place, *[folder for _, folder in zip(range(_MAX_FOLDERS), place.parents, strict=False)]]
-        return next((steps for one in near if (steps := self.made(one))), [])
+        for _ in range(1 + _MAX_FOLDERS):
+            if steps := self.made(place):
+                return steps
+            place = place.parent
+        return []
 
 
 def _absolute(path: str, run_in: str) -> str:

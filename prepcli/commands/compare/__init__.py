@@ -1,0 +1,1 @@
+"""`compare`: shows in what two manifests or data sets differ."""

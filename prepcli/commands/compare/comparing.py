@@ -1,0 +1,233 @@
+"""Matches the records of two sets, and finds in what they differ."""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import islice
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from prepcli.audio.probe import Probes
+from prepcli.audio.segments import DUPLICATES, decode, locate
+from prepcli.commands.compare.report import (
+    NUM_EXAMPLES,
+    AudioChange,
+    Comparison,
+    FieldChange,
+    SetFacts,
+)
+from prepcli.commands.compare.report import Records as SomeRecords
+from prepcli.engine.run.crashes import map_refusing_crashes
+from prepcli.errors import RecordRejected
+from prepcli.formats.names import segment_suffix
+from prepcli.formats.shar import recording_id, segment_id
+from prepcli.interface.bars import with_bar
+from prepcli.interface.shared_options import SetInput
+from prepcli.jobs.ids import GIVEN_ID, ID_KEYS, file_id, path_id
+from prepcli.jobs.inputs.named import manifests_of
+from prepcli.jobs.records import Records
+from prepcli.manifest.columns import key_bytes
+from prepcli.planning.hashing import Hashes, mix64, occurrences
+from prepcli.planning.split import Indices
+from prepcli.storage.containers import own_name
+from prepcli.storage.paths import real_path
+
+_PLACE = {"audio_filepath", "offset", "shard_id", "source_audio_offset", "manifest_filepath", "manifest_line"}
+"""The fields that say where the audio is."""
+_OTHER_AUDIO = ("other_rate", "other", "unreadable")
+_SAME = 1e-6
+"""Numbers that differ by less are equal."""
+_ENOUGH = 0.9
+"""If this share of the smaller set is matched, the names that writers make are not computed."""
+_PAIRS_AT_ONCE = 5000
+_WAYS = {
+    "id": "their ids",
+    "path": "the paths of their audio",
+    "path_id": "the paths of their audio without suffix",
+    "file_id": "the names of their audio files",
+}
+
+
+class _Span(NamedTuple):
+    """The audio of a record: absolute path, offset and duration in seconds, and the value of its field `channel`."""
+
+    path: str
+    offset: float
+    duration: float
+    channel: object
+
+
+def compare_sets(before: str, after: str, num_workers: int, *, reads_audio: bool) -> Comparison:
+    """Compare two sets of records; `reads_audio`: whether audio at different places is decoded.
+
+    Raises:
+        UsageError: a set cannot be read.
+        IncompleteError: a worker process died.
+    """
+    sides = _read(before, num_workers), _read(after, num_workers)
+    way, of_first, of_second = _matched(*sides)
+    found = Comparison(
+        before=_facts(before, sides[0]),
+        after=_facts(after, sides[1]),
+        matched_by=way,
+        matched=len(of_first),
+        changed=0,
+        added=_others(sides[1], of_second),
+        gone=_others(sides[0], of_first),
+        fields=[],
+        audio=AudioChange(),
+    )
+    fields: dict[str, FieldChange] = {}
+    pairs = iter(with_bar(zip(of_first.tolist(), of_second.tolist(), strict=True), len(of_first), "compare", "records"))
+    while some := list(islice(pairs, _PAIRS_AT_ONCE)):
+        spans = [(_span(sides[0], one), _span(sides[1], other)) for one, other in some]
+        is_moved = [one != other for one, other in spans]
+        moved = [pair for pair, is_it in zip(spans, is_moved, strict=True) if is_it and reads_audio]
+        verdicts = map_refusing_crashes(_compare_audio, moved, num_workers) if moved else iter(())
+        for (first, second), is_it in zip(some, is_moved, strict=True):
+            kind = "same_place" if not is_it else next(verdicts) if reads_audio else "not_compared"
+            setattr(found.audio, kind, getattr(found.audio, kind) + 1)
+            name = _name_of(sides[1], second)
+            if kind in _OTHER_AUDIO and len(found.audio.examples) < NUM_EXAMPLES:
+                found.audio.examples.append(name)
+            differs = _compare_fields(sides, (first, second), name, fields)
+            found.changed += differs or kind in _OTHER_AUDIO
+    found.fields = sorted(fields.values(), key=lambda one: (-one.records, one.field))
+    return found
+
+
+def _read(spec: str, num_workers: int) -> Records:
+    return Records(manifests_of(spec, SetInput()), keys={**ID_KEYS, "id": GIVEN_ID}, num_workers=num_workers)
+
+
+def _facts(spec: str, records: Records) -> SetFacts:
+    hours = float(records.index.duration.sum()) / 3600
+    return SetFacts(spec, len(records), round(hours, 4), len(records.index.problems))
+
+
+def _others(records: Records, matched: Indices) -> SomeRecords:
+    """The records that are not matched."""
+    rest = np.setdiff1d(np.arange(len(records)), matched)
+    names = [_name_of(records, number) for number in rest[:NUM_EXAMPLES].tolist()]
+    return SomeRecords(len(rest), round(float(records.index.duration[rest].sum()) / 3600, 4), names)
+
+
+def _name_of(records: Records, number: int) -> str:
+    """The name of a record for people, as `prepcli explain` takes it; of audio in a container, that of the member."""
+    record = records.record(number)
+    return f"{own_name(record.audio_filepath)}" + (f"@{record.offset:.3f}" if record.offset else "")
+
+
+def _matched(first: Records, second: Records) -> tuple[str, Indices, Indices]:
+    """How most records are matched, and the numbers of the matched records in each set, in the order of the first."""
+    best: tuple[str, Indices, Indices] = ("nothing", np.empty(0, np.int64), np.empty(0, np.int64))
+    for way, keys, others in _ways(first, second):
+        if way.startswith("names") and len(best[1]) >= _ENOUGH * min(len(first), len(second)):
+            break
+        _, of_first, of_second = np.intersect1d(_numbered(keys), _numbered(others), True, True)
+        if len(of_first) > len(best[1]):
+            order = np.argsort(of_first)
+            best = way, of_first[order], of_second[order]
+    return best
+
+
+def _ways(first: Records, second: Records) -> Iterator[tuple[str, Hashes, Hashes]]:
+    for name, way in _WAYS.items():
+        keys, others = (records.index.keys[name] for records in (first, second))
+        if not keys.all() or not others.all():  # some have no id
+            continue
+        if name == "id":
+            yield way, keys, others
+        else:
+            yield f"{way} and offsets", _with_offset(keys, first), _with_offset(others, second)
+    for made, source in ((second, first), (first, second)):
+        for names in _names_of_writers(source):
+            for key in ("file_id", "id"):
+                hashes = made.index.keys[key]
+                if hashes.all():
+                    yield "names that writers make", *((names, hashes) if source is first else (hashes, names))
+
+
+def _names_of_writers(records: Records) -> Iterator[Hashes]:
+    """The hashes of the names that writers give the records: of relative and absolute paths, also of segments."""
+    parts = []
+    for number in range(len(records)):
+        record = records.record(number)
+        paths = (record.audio_filepath, records.audio_path(number, record.audio_filepath))
+        parts.append((paths, record.offset, record.duration))
+    for which in (0, 1):
+        for names in (
+            (file_id(paths[which]) for paths, _, _ in parts),
+            (path_id(paths[which]) for paths, _, _ in parts),
+            (path_id(paths[which]) + segment_suffix(offset, duration) for paths, offset, duration in parts),
+            (segment_id("cut", recording_id(paths[which]), offset, duration) for paths, offset, duration in parts),
+        ):
+            yield np.frombuffer(b"".join(map(key_bytes, names)), "<u8")
+
+
+def _with_offset(keys: Hashes, records: Records) -> Hashes:
+    return mix64(keys ^ mix64(np.rint(records.index.offset * 1000).astype(np.uint64)))
+
+
+def _numbered(keys: Hashes) -> Hashes:
+    """Keys in which the second, third ... record of a key has another one."""
+    return mix64(keys + occurrences(keys).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+
+
+def _span(records: Records, number: int) -> _Span:
+    record = records.record(number)
+    path = real_path(records.audio_path(number, record.audio_filepath))
+    return _Span(path, record.offset, record.duration, record.get("channel"))
+
+
+@lru_cache(maxsize=1)
+def _probes() -> Probes:
+    return Probes(2)
+
+
+def _compare_audio(pair: tuple[_Span, _Span]) -> str:
+    """The name of the field of `AudioChange` for the audio of two records."""
+    decoded = []
+    for span in pair:
+        try:
+            info = _probes()(span.path)
+            segment = locate(span.path, info, span.offset, span.duration, span.channel, DUPLICATES, span.path)
+            decoded.append((info.sampling_rate, decode(segment)))
+        except (RecordRejected, OSError):
+            return "unreadable"
+    (rate, samples), (other_rate, others) = decoded
+    if (rate, samples.shape[1]) != (other_rate, others.shape[1]):
+        return "other_rate"
+    return "same_samples" if np.array_equal(samples, others) else "other"
+
+
+def _compare_fields(
+    sides: tuple[Records, Records], pair: tuple[int, int], name: str, fields: dict[str, FieldChange]
+) -> bool:
+    """Add the differences of two records to `fields`; returns whether there are any."""
+    before, after = (records.record(number).fields for records, number in zip(sides, pair, strict=True))
+    differs = False
+    for field in (before.keys() | after.keys()) - _PLACE:
+        old, new = before.get(field), after.get(field)
+        if old is not None and new is not None and (bytes(old) == bytes(new) or _are_equal(old, new)):
+            continue
+        differs = True
+        change = fields.setdefault(field, FieldChange(field))
+        if not change.records:
+            change.record = name
+            change.before, change.after = _text(old), _text(new)
+        kind = "added" if old is None else "removed" if new is None else "changed"
+        setattr(change, kind, getattr(change, kind) + 1)
+    return differs
+
+
+def _are_equal(old: msgspec.Raw, new: msgspec.Raw) -> bool:
+    values: list[Any] = [msgspec.json.decode(one) for one in (old, new)]
+    if all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
+        return bool(abs(values[0] - values[1]) < _SAME)
+    return bool(values[0] == values[1])
+
+
+def _text(value: msgspec.Raw | None) -> str | None:
+    return None if value is None else bytes(value).decode("utf-8", "replace")

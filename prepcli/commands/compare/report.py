@@ -1,0 +1,143 @@
+"""The result of `compare`."""
+
+from typing import Any
+
+import msgspec
+
+from prepcli.interface.printing import aligned, as_text
+from prepcli.interface.reports import ShownInNotebooks
+
+NUM_EXAMPLES = 5
+
+
+class SetFacts(msgspec.Struct):
+    """One side of a comparison; `unusable` counts lines that are no usable records, which are not compared."""
+
+    path: str
+    records: int
+    hours: float
+    unusable: int
+
+
+class Records(msgspec.Struct):
+    """Records of one kind: their number, hours, and the names of the first."""
+
+    records: int = 0
+    hours: float = 0.0
+    examples: list[str] = []
+
+
+class FieldChange(msgspec.Struct):
+    """A field that differs: in how many records it was changed, added or removed, and the first of them.
+
+    `before` and `after` are JSON texts, None if the record lacks the field.
+    """
+
+    field: str
+    changed: int = 0
+    added: int = 0
+    removed: int = 0
+    record: str = ""
+    before: str | None = None
+    after: str | None = None
+
+    @property
+    def records(self) -> int:
+        """The number of records in which the field differs."""
+        return self.changed + self.added + self.removed
+
+
+class AudioChange(msgspec.Struct):
+    """What was found of the audio of matched records, as numbers of records.
+
+    `same_place`: the same part of the same file. `same_samples`: another file with the same samples, rate and channels,
+    so that only its form differs. `other_rate`: another sampling rate, or number of channels. `other`: other samples.
+    `unreadable`: one of both cannot be decoded. `not_compared`: at another place, and not read.
+    """
+
+    same_place: int = 0
+    same_samples: int = 0
+    other_rate: int = 0
+    other: int = 0
+    unreadable: int = 0
+    not_compared: int = 0
+    examples: list[str] = []
+
+
+class Comparison(ShownInNotebooks, msgspec.Struct):
+    """What differs between two sets. `matched` records are in both; `changed` of them differ in `fields` or audio.
+
+    `matched_by` names what was compared to match them. Examples are names of audio files.
+    """
+
+    before: SetFacts
+    after: SetFacts
+    matched_by: str
+    matched: int
+    changed: int
+    added: Records
+    gone: Records
+    fields: list[FieldChange]
+    audio: AudioChange
+
+    @property
+    def is_same(self) -> bool:
+        """Whether no difference was found, also none of form, and all audio was compared."""
+        audio = self.audio
+        more = audio.same_samples + audio.other_rate + audio.other + audio.unreadable + audio.not_compared
+        return not (self.added.records or self.gone.records or self.changed or more)
+
+    def rows(self) -> list[tuple[str, str]]:
+        """The result as names and texts."""
+        both = (("A", self.before), ("B", self.after))
+        rows = [
+            (name, f"{one.path}: {one.records:,} records, {one.hours:,.2f} h" + _unusable(one)) for name, one in both
+        ]
+        rows.append(("matched", f"{self.matched:,} records, by {self.matched_by}; {self.changed:,} of them changed"))
+        for name, found in (("gone", self.gone), ("added", self.added)):
+            examples = f": {', '.join(found.examples)}" if found.examples else ""
+            more = ", ..." if found.records > len(found.examples) else ""
+            rows.append((name, f"{found.records:,} records, {found.hours:,.2f} h{examples}{more}"))
+        words = {
+            "same_place": "in the same place",
+            "same_samples": "in another form, with the same samples",
+            "other_rate": "with another rate or number of channels",
+            "other": "with other samples",
+            "unreadable": "cannot be decoded",
+            "not_compared": "at another place, not read",
+        }
+        counts = [f"{count:,} {text}" for name, text in words.items() if (count := getattr(self.audio, name))]
+        examples = f" ({', '.join(self.audio.examples)})" if self.audio.examples else ""
+        rows.append(("audio", f"{', '.join(counts) or 'none'}{examples}"))
+        return rows
+
+    def field_rows(self) -> list[list[str]]:
+        """A table of the fields that differ, with its head; empty if there are none."""
+        head = ["field", "for example", "before", "after", "changed", "added", "removed"]
+        rows = [
+            [one.field, one.record, _short(one.before), _short(one.after)]
+            + [f"{count:,}" for count in (one.changed, one.added, one.removed)]
+            for one in self.fields
+        ]
+        return [head, *rows] if rows else []
+
+    def __str__(self) -> str:
+        """What `compare` prints: a line for each kind of difference, and a table of fields."""
+        rows = self.rows()
+        width = max(len(name) for name, _ in rows)
+        title = "compare: no differences" if self.is_same else "compare: the sets differ"
+        lines = [title, *(f"  {name:<{width}}  {text}" for name, text in rows)]
+        return as_text([*lines, *(f"  {line}" for line in aligned(self.field_rows() or [[""]], 4) if line)])
+
+    def document(self) -> Any:
+        """The document for `--json`."""
+        return msgspec.to_builtins(self) | {"is_same": self.is_same}
+
+
+def _unusable(facts: SetFacts) -> str:
+    return f", and {facts.unusable:,} unusable lines, which are not compared" if facts.unusable else ""
+
+
+def _short(value: str | None, most: int = 40) -> str:
+    text = "-" if value is None else value
+    return text if len(text) <= most else f"{text[: most - 3]}..."

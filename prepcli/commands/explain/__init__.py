@@ -1,0 +1,1 @@
+"""`explain`: says where a record comes from, and why it was kept or dropped."""

@@ -1,0 +1,80 @@
+"""`compare` finds planted differences, and only these."""
+
+from pathlib import Path
+
+import soundfile as sf
+
+from tests.conftest import SHORT_CORPUS, make_set, read_lines, write_lines
+from tests.support.running import prepcli
+
+
+def absolute_lines() -> list[dict[str, object]]:
+    lines = read_lines(SHORT_CORPUS / "manifest.json")
+    return [line | {"audio_filepath": str(SHORT_CORPUS / line["audio_filepath"])} for line in lines]
+
+
+def test_planted_differences(tmp_path: Path) -> None:
+    before = absolute_lines()
+    after = [dict(line) for line in before]
+    gone, retold, converted, other = after[0], after[1], after[2], after[3]
+    retold["text"] = "other words"
+    retold["voice"] = "low"
+    samples, rate = sf.read(str(converted["audio_filepath"]), dtype="int16")
+    sf.write(tmp_path / f"{Path(str(converted['audio_filepath'])).stem}.wav", samples, rate)
+    converted["audio_filepath"] = str(tmp_path / f"{Path(str(converted['audio_filepath'])).stem}.wav")
+    samples, rate = sf.read(str(other["audio_filepath"]), dtype="int16")
+    sf.write(tmp_path / Path(str(other["audio_filepath"])).name, samples // 2, rate)
+    other["audio_filepath"] = str(tmp_path / Path(str(other["audio_filepath"])).name)
+    new = dict(gone) | {"audio_filepath": str(tmp_path / "new.wav"), "duration": 3600.0}
+    write_lines(tmp_path / "a.json", before)
+    write_lines(tmp_path / "b.json", [new, *reversed(after[1:])])
+    page = tmp_path / "page.html"
+    found = prepcli("compare", "a.json", "b.json", "--html", page, "--json", cwd=tmp_path).json
+    assert found["matched_by"] == "the names of their audio files and offsets"
+    assert (found["matched"], found["changed"]) == (len(before) - 1, 2)
+    assert (found["gone"]["records"], found["added"]["records"], found["added"]["hours"]) == (1, 1, 1.0)
+    changes = {one["field"]: (one["changed"], one["added"], one["removed"]) for one in found["fields"]}
+    assert changes == {"text": (1, 0, 0), "voice": (0, 1, 0)}
+    audio = {name: count for name, count in found["audio"].items() if count}
+    assert audio == {
+        "same_place": len(before) - 3,
+        "same_samples": 1,
+        "other": 1,
+        "examples": [other["audio_filepath"]],
+    }
+    assert "The sets differ" in page.read_text()
+    unread = prepcli("compare", "a.json", "b.json", "--no-audio", "--json", cwd=tmp_path).json
+    assert (unread["audio"]["not_compared"], unread["changed"]) == (2, 1)
+
+
+def test_a_manifest_and_sets_made_of_it(tmp_path: Path) -> None:
+    manifest = write_lines(tmp_path / "m.json", absolute_lines())
+    same = prepcli("compare", manifest, manifest)
+    assert same.out.startswith("compare: no differences")
+    made = {
+        "manifest-to-tarred": ("--num-shards", 2, "--shuffle"),
+        "manifest-to-shar": (),
+        "manifest-to-parquet": (),
+        "convert-audio": ("--target-sample-rate", 8000),
+    }
+    for command, options in made.items():
+        out = tmp_path / command
+        make_set(command, manifest, out, *options)
+        compared = out / "manifest.json" if command == "convert-audio" else out
+        found = prepcli("compare", manifest, compared, "--json").json
+        audio = {name: count for name, count in found["audio"].items() if count and name != "examples"}
+        kind = "other_rate" if command == "convert-audio" else "same_samples"
+        assert audio == {kind: len(absolute_lines())}, (command, found["matched_by"])
+        assert (found["gone"]["records"], found["added"]["records"]) == (0, 0)
+        assert {one["field"] for one in found["fields"]} <= {"id", "duration", "sampling_rate", "lang"}
+
+
+def test_what_cannot_be_compared(tmp_path: Path) -> None:
+    manifest = SHORT_CORPUS / "manifest.json"
+    missing = prepcli("compare", manifest, tmp_path / "none.json")
+    assert (missing.code, "none.json" in missing.error_line) == (2, True)
+    page = tmp_path / "page.html"
+    page.write_text("mine")
+    refused = prepcli("compare", manifest, manifest, "--html", page)
+    assert (refused.code, "a file that is not a page of compare" in refused.error_line) == (2, True)
+    assert page.read_text() == "mine"

@@ -1,0 +1,75 @@
+"""Every record of a chain, kept or dropped, is found again, with its source."""
+
+from pathlib import Path
+
+import pytest
+import soundfile as sf
+
+from prepcli.formats.names import segment_suffix
+from tests.conftest import SHORT_CORPUS, make_set, read_lines
+from tests.support.chains import random_chain, run
+from tests.support.running import prepcli
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_every_record_of_random_chains(tmp_path: Path, seed: int) -> None:
+    folder = random_chain(tmp_path, seed).folder
+    kept = {line["audio_filepath"] for line in read_lines(folder / "tarred/sharded_manifests/manifest_0.json")}
+    assert kept
+    dropped = {
+        (Path(line["audio_filepath"]).name, line["offset"]): (output, line["reject_reason"])
+        for output in ("scored.json", "kept.json", "parts", "tarred")
+        for line in read_lines(folder / f"{output}.prepcli/rejects.jsonl")
+    }
+    dev = {(Path(line["audio_filepath"]).name, line["offset"]) for line in read_lines(folder / "parts/dev.json")}
+    verdicts = set()
+    for segment in read_lines(folder / "segments.json"):
+        name, start = Path(segment["audio_filepath"]).name, segment["offset"]
+        middle = start + segment["duration"] / 2
+        (trace,) = prepcli("explain", f"{name}@{middle:.4f}", "--in", "tarred", "--json", cwd=folder).json["traces"]
+        source = trace["source"]
+        assert Path(source["audio"]).name == name
+        rate = sf.info(folder / "talks" / name).samplerate
+        assert source["first_sample"] == round(start * rate)
+        verdicts.add(trace["verdict"])
+        if trace["verdict"] == "kept":
+            stem = f"{Path(name).stem}{segment_suffix(start, segment['duration'])}.flac"
+            assert trace["name"].endswith(stem)
+            assert trace["name"] in kept
+            kept.remove(trace["name"])
+            steps = ["segment", "score", "filter", "split", "manifest-to-tarred"]
+            assert [hop["command"] for hop in trace["hops"]] == steps
+        elif (name, start) in dropped:
+            output, reason = dropped.pop((name, start))
+            assert (trace["verdict"], trace["by"].split()[1], trace["reason"]) == ("dropped", output, reason)
+        else:
+            assert (name, start) in dev
+            dev.remove((name, start))
+            assert (trace["verdict"], trace["reason"]) == ("dropped", "not used")
+    assert (kept, dropped, dev) == (set(), {}, set())
+    assert verdicts == {"kept", "dropped"}
+
+
+def test_cuts_of_shar_and_members_of_tars_without_a_segment(tmp_path: Path) -> None:
+    run(tmp_path, "filter", str(SHORT_CORPUS / "manifest.json"), "kept.json", "--keep", "duration > 0.11")
+    kept, source = read_lines(tmp_path / "kept.json"), read_lines(SHORT_CORPUS / "manifest.json")
+    make_set("manifest-to-shar", tmp_path / "kept.json", tmp_path / "shar")
+    make_set("manifest-to-tarred", tmp_path / "kept.json", tmp_path / "tarred", "--num-shards", 2)
+    for out in ("shar", "tarred"):
+        for line in (source[0], source[1], source[-1]):
+            name = Path(line["audio_filepath"]).name
+            (trace,) = prepcli("explain", name, "--in", out, "--json", cwd=tmp_path).json["traces"]
+            is_kept = any(Path(one["audio_filepath"]).name == name for one in kept)
+            assert trace["verdict"] == ("kept" if is_kept else "dropped")
+            assert Path(trace["source"]["audio"]) == SHORT_CORPUS / line["audio_filepath"]
+            if is_kept:
+                (again,) = prepcli("explain", trace["name"], "--in", out, "--json", cwd=tmp_path).json["traces"]
+                assert again == trace
+
+
+def test_what_cannot_be_explained(tmp_path: Path) -> None:
+    run(tmp_path, "filter", str(SHORT_CORPUS / "manifest.json"), "kept.json", "--keep", "duration > 0.3")
+    nobody = prepcli("explain", "nobody.wav", "--in", "kept.json", cwd=tmp_path)
+    assert (nobody.code, "is named nobody.wav" in nobody.error_line) == (2, True)
+    unknown = prepcli("explain", "u1", "--in", str(SHORT_CORPUS / "manifest.json"), cwd=tmp_path)
+    assert (unknown.code, "no run of prepcli" in unknown.error_line) == (2, True)

@@ -1,0 +1,72 @@
+"""The seconds of a chain of runs add up, and nothing is hidden by them."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import read_lines, write_lines
+from tests.support.chains import RATE, random_chain, run
+from tests.support.running import prepcli
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_chains_add_up_to_the_sample(tmp_path: Path, seed: int) -> None:
+    chain = random_chain(tmp_path, seed)
+    found = prepcli("status", "--account", "tarred", "--json", cwd=chain.folder).json
+    assert abs(found["seconds_in"] * RATE - chain.num_samples) < 0.5
+    assert abs(found["seconds_kept"] + sum(found["left_out"].values()) - found["seconds_in"]) * RATE < 0.5
+    manifest = read_lines(chain.folder / "tarred/sharded_manifests/manifest_0.json")
+    assert abs(found["seconds_kept"] - sum(line["duration"] for line in manifest)) * RATE < 0.5
+    dev = sum(line["duration"] for line in read_lines(chain.folder / "parts/dev.json"))
+    assert found["left_out"]["in other outputs"] == pytest.approx(dev, abs=1e-4)
+    for step in found["steps"]:
+        rest = step["seconds_in"] - step["seconds_out"] - sum(step["left_out"].values())
+        assert abs(rest) * RATE < 0.5, step
+    assert {"measured again", "skipped by _skipme"}.isdisjoint(found["left_out"])
+    by_name = {step["command"]: step for step in found["steps"]}
+    assert [*by_name] == ["segment", "score", "filter", "split", "manifest-to-tarred"]
+    assert by_name["split"]["not_used_outputs"] == ["dev.json"]
+    text = prepcli("status", "--account", "tarred", cwd=chain.folder).out
+    assert "s in = " in text
+    assert "not used: dev.json" in text
+
+
+def test_skipped_records_and_new_durations_are_named(tmp_path: Path, short_corpus: Path) -> None:
+    lines = read_lines(short_corpus / "manifest.json")[:6]
+    for line in lines:
+        line["audio_filepath"] = str(short_corpus / line["audio_filepath"])
+    lines[1]["duration"] *= 0.5
+    write_lines(tmp_path / "m.json", lines)
+    run(tmp_path, "fix-durations", "m.json", "fixed.json")
+    run(tmp_path, "filter", "fixed.json", "marked.json", "--drop", "duration > 0.12", "--skipme")
+    skipped = [line["duration"] for line in read_lines(tmp_path / "marked.json") if line.get("_skipme")]
+    assert 0 < len(skipped) < 6
+    run(tmp_path, "filter", "marked.json", "kept.json", "--keep", "duration > 0.01")
+    found = prepcli("status", "--account", "kept.json", "--json", cwd=tmp_path).json
+    assert found["left_out"] == {
+        "measured again": pytest.approx(-lines[1]["duration"], abs=1e-3),
+        "skipped by _skipme": pytest.approx(sum(skipped), abs=1e-3),
+    }
+    assert found["seconds_in"] == pytest.approx(sum(line["duration"] for line in lines), abs=1e-4)
+
+
+def test_two_inputs_and_a_record_without_duration(tmp_path: Path, short_corpus: Path) -> None:
+    lines = read_lines(short_corpus / "manifest.json")
+    for line in lines:
+        line["audio_filepath"] = str(short_corpus / line["audio_filepath"])
+    write_lines(tmp_path / "a.json", lines[:6])
+    write_lines(tmp_path / "b.json", [*lines[6:9], lines[9] | {"duration": None}])
+    run(tmp_path, "filter", "a.json", "kept_a.json", "--keep", "duration > 0.2")
+    run(tmp_path, "find-duplicates", "a.json", "kept_a.json", "same.jsonl", "--by", "text")
+    run(tmp_path, "filter", "kept_a.json,b.json", "both.json", "--drop-listed", "same.jsonl")
+    found = prepcli("status", "--account", "both.json", "--json", cwd=tmp_path).json
+    assert found["unknown"] == 1
+    assert found["seconds_in"] == pytest.approx(sum(line["duration"] for line in lines[:9]), abs=1e-4)
+    assert found["seconds_kept"] + sum(found["left_out"].values()) == pytest.approx(found["seconds_in"], abs=1e-5)
+
+
+def test_what_cannot_be_added_up(tmp_path: Path, short_corpus: Path) -> None:
+    unknown = prepcli("status", "--account", "nothing", cwd=tmp_path)
+    assert (unknown.code, "no run of prepcli" in unknown.error_line) == (2, True)
+    two = prepcli("status", "--account", "one", "two", cwd=tmp_path)
+    assert (two.code, "give one" in two.error_line) == (2, True)
