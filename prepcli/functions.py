@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from prepcli.commands.blend.command import blend as blend
     from prepcli.commands.blend.report import BlendReport as BlendReport
+    from prepcli.commands.compare.command import compare as compare
+    from prepcli.commands.compare.report import Comparison as Comparison
     from prepcli.commands.download.by_lhotse import download_lhotse as download_lhotse
     from prepcli.commands.download.published.aishell import download_aishell as download_aishell
     from prepcli.commands.download.published.aishell2 import download_aishell2 as download_aishell2
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from prepcli.commands.estimate_bins.durations import BinsReport as BinsReport
     from prepcli.commands.estimate_bins.tokens import TokenBinsReport as TokenBinsReport
     from prepcli.commands.estimate_bins.two_d import Bins2dReport as Bins2dReport
+    from prepcli.commands.explain.command import explain as explain
+    from prepcli.commands.explain.report import Explanation as Explanation
     from prepcli.commands.exports.conversations.command import conversations_to_tarred as conversations_to_tarred
     from prepcli.commands.exports.files.command import convert_audio as convert_audio
     from prepcli.commands.exports.mels.command import manifest_to_mels as manifest_to_mels

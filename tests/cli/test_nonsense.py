@@ -44,6 +44,8 @@ CALLS = {
     "blend": "a=m.json OUT.yaml --no-check",
     "index": "m.json",
     "status": "shar",
+    "explain": "s01_u1 --in m2.json",
+    "compare": "m.json m2.json",
 }
 """A call of each command that needs no network and no tokenizer; those with a model are refused without it."""
 WITH_MODEL = ("extend-codec-codes", "extend-context-audio")
@@ -80,6 +82,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "m.json").write_text("".join(lines).replace("s01/", "corpus/"))
     make_set("manifest-to-shar", folder / "m.json", folder / "shar")
     write_lines(folder / "chats.jsonl", share_gpt_of(read_lines(folder / "m.json")))
+    make_set("filter", folder / "m.json", folder / "m2.json", "--keep", "duration > 0")
     (folder / "texts.txt").write_text("one text\nanother text\n")
     return folder
 

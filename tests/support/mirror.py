@@ -21,6 +21,7 @@ ELSEWHERE = {
     "commands/prepare_texts/texts.py": "commands/prepare_texts/test_command.py",
     "commands/split/planning.py": "commands/split/test_command.py",
     "commands/status/command.py": "engine/run/test_status.py",
+    "engine/run/chain.py": "commands/status/test_account.py",
     "engine/run/function.py": "commands/score/test_command.py",
     "formats/parquet.py": "commands/exports/parquet/test_job.py",
     "formats/parquet_audio.py": "jobs/inputs/test_rows.py",

@@ -11,7 +11,7 @@ NUM_EXAMPLES = 5
 
 
 class SetFacts(msgspec.Struct):
-    """One side of a comparison; `unusable` counts lines that are no usable records, which are not compared."""
+    """One side of a comparison; `unusable` counts lines that cannot be used and are not compared."""
 
     path: str
     records: int
@@ -48,7 +48,7 @@ class FieldChange(msgspec.Struct):
 
 
 class AudioChange(msgspec.Struct):
-    """What was found of the audio of matched records, as numbers of records.
+    """Numbers of matched records by the difference of their audio.
 
     `same_place`: the same part of the same file. `same_samples`: another file with the same samples, rate and channels,
     so that only its form differs. `other_rate`: another sampling rate, or number of channels. `other`: other samples.
@@ -65,7 +65,7 @@ class AudioChange(msgspec.Struct):
 
 
 class Comparison(ShownInNotebooks, msgspec.Struct):
-    """What differs between two sets. `matched` records are in both; `changed` of them differ in `fields` or audio.
+    """The differences of two sets. `matched` records are in both; `changed` of them differ in `fields` or audio.
 
     `matched_by` names what was compared to match them. Examples are names of audio files.
     """
@@ -122,7 +122,7 @@ class Comparison(ShownInNotebooks, msgspec.Struct):
         return [head, *rows] if rows else []
 
     def __str__(self) -> str:
-        """What `compare` prints: a line for each kind of difference, and a table of fields."""
+        """The text that `compare` prints: a line for each kind of difference, and a table of fields."""
         rows = self.rows()
         width = max(len(name) for name, _ in rows)
         title = "compare: no differences" if self.is_same else "compare: the sets differ"

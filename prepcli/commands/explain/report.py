@@ -60,7 +60,7 @@ class Explanation(ShownInNotebooks, msgspec.Struct):
     notes: list[str]
 
     def __str__(self) -> str:
-        """What `explain` prints: for each record the verdict, the source, and the runs."""
+        """The text that `explain` prints: for each record the verdict, the source, and the runs."""
         lines = [f"explain: {self.record} in {self.out}"]
         for trace in self.traces[:_NUM_SHOWN]:
             lines += _lines_of(trace)

@@ -35,7 +35,7 @@ _RESAMPLED = 0.02
 """Seconds by which a duration may differ after resampling or encoding."""
 _CONTAINERS = (".parquet", ".zip", ".tar", ".tar.gz", ".tgz")
 _TAIL = re.compile(r"(?:[_@-].*)?")
-"""What writers append to a stem to make it unique: a segment, a shard, a digest."""
+"""The parts that writers append to a stem to make it unique: a segment, a shard, a digest."""
 MAX_TRACES = 20
 """The number of records of one name that are traced: each costs a reading of all manifests."""
 

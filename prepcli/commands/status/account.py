@@ -93,7 +93,7 @@ class Account(ShownInNotebooks, msgspec.Struct):
 
 @dataclass
 class _Read:
-    """What a run has read from the runs `made`, or from a source if there are none; None: the seconds are not known."""
+    """The seconds that a run has read from the runs `made`, or from a source if there are none; None if unknown."""
 
     made: list[Step]
     paths: list[str]

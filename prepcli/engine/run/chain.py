@@ -30,7 +30,7 @@ class Step:
 
     Attributes:
         workspace: the files of the run.
-        plan: what the run was asked to do.
+        plan: the inputs and settings of the run.
         sources: for each input with records, in order: its absolute path or address, and the runs that made it, the
             one that made the output and those that added to it; none for an input that no run has made.
     """
