@@ -19,7 +19,12 @@ from tests.support.running import prepcli, run_process
 
 MANIFEST = MINI_CORPUS / "manifest.json"
 NAMES = [command.python_name for command in COMMANDS]
-RENAMED = {"--buckets": "num_buckets", "--no-shard-manifests": "shard_manifests", "--no-index": "index", "--in": "in_set"}
+RENAMED = {
+    "--buckets": "num_buckets",
+    "--no-shard-manifests": "shard_manifests",
+    "--no-index": "index",
+    "--in": "in_set",
+}
 """The options that have another name in Python, in some commands."""
 
 

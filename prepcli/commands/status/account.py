@@ -180,9 +180,9 @@ def _reads_of(step: Step) -> list[_Read]:
     for path, made in step.sources:
         groups.setdefault(id(made) if made else 0, _Read(made, [], None)).paths.append(path)
     for read in groups.values():
-        made = read.made[0] if len(read.made) == 1 and read.made[0].plan.writes_file else None
-        if made is not None and read.paths == [made.out] and not step.plan.skipped:
-            read.seconds = float(made.totals["seconds"])
+        maker = read.made[0] if len(read.made) == 1 and read.made[0].plan.writes_file else None
+        if maker is not None and read.paths == [maker.out] and not step.plan.skipped:
+            read.seconds = float(maker.totals["seconds"])
         elif all(os.path.isfile(path) for path in read.paths):
             data = DataSet(tuple(read.paths), cuts=all(os.path.basename(one).startswith("cuts.") for one in read.paths))
             with contextlib.suppress(UsageError):
