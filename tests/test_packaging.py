@@ -182,7 +182,7 @@ def test_what_the_wheel_says_of_itself(wheel: Path) -> None:
     without_extras = [one for one in metadata.get_all("Requires-Dist", []) if "extra ==" not in one]
     # What a login node can do without: some 5 GB.
     assert not [one for one in without_extras if re.match("torch|nemo|lhotse|matplotlib", one)]
-    extras = {"models", "nemo", "lhotse", "s3", "parquet", "plot", "hf", "score", "dask", "ray"}
+    extras = {"models", "nemo", "lhotse", "s3", "parquet", "plot", "hf", "basic", "score", "dask", "ray"}
     assert set(metadata.get_all("Provides-Extra", [])) == extras | {"all"}
     needs = [re.split(r";? extra == ", one)[::-1] for one in metadata.get_all("Requires-Dist", []) if "extra ==" in one]
     apart = ("'all'", "'dask'", "'ray'")  # a cluster has its own

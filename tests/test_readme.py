@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 TOUR = (ROOT / "docs/get_started.md").read_text(encoding="utf-8")
+CHAIN = (ROOT / "docs/know_your_data.md").read_text(encoding="utf-8")
 PAGES = README + "".join(page.read_text(encoding="utf-8") for page in DOCS)
 
 
@@ -83,6 +84,13 @@ def test_the_example_of_the_readme(tmp_path: Path) -> None:
         assert done.out.startswith(output) or done.err.startswith(output), (command, done.out, done.err)
 
 
+def test_the_chain_of_runs_to_look_at(tmp_path: Path) -> None:
+    for command, output in shown(CHAIN):
+        done = run(command, tmp_path)
+        assert done.code == 0, (command, done.err)
+        assert done.out.startswith(output), (command, done.out)
+
+
 @pytest.mark.slow
 @pytest.mark.nemo
 def test_all_commands_of_the_tour_in_their_order_and_what_trainers_read_then(tmp_path: Path) -> None:
@@ -121,7 +129,7 @@ def bucket_size(batch: list[tuple[str, float]], sizes: dict[float, int]) -> int:
 
 
 @pytest.mark.parametrize(
-    "command", [command for command, _ in shown(PAGES) if command not in dict(shown(README + TOUR))]
+    "command", [command for command, _ in shown(PAGES) if command not in dict(shown(README + TOUR + CHAIN))]
 )
 def test_commands_shown_elsewhere(command: str, tmp_path: Path) -> None:
     output = dict(shown(PAGES))[command]

@@ -1,5 +1,6 @@
 """Makes names and texts from data safe to print: the terminal shows control characters and does not execute them."""
 
+import os
 import shlex
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -48,6 +49,12 @@ def _is_escaped(char: str) -> bool:
 def first_line(error: BaseException) -> str:
     """Return the first line of the message of an error; the name of its class if it has no message."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__).rstrip()
+
+
+def short_path(path: str) -> str:
+    """The path as it is named from the current folder, if it is in it; other paths and addresses stay as they are."""
+    here = os.path.join(os.getcwd(), "")
+    return path[len(here) :] if path.startswith(here) else path
 
 
 def printable_command(command: str) -> str:

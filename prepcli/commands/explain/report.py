@@ -1,11 +1,10 @@
 """The result of `explain`."""
 
-import os
 from typing import Any
 
 import msgspec
 
-from prepcli.interface.printing import aligned, as_text
+from prepcli.interface.printing import aligned, as_text, short_path
 from prepcli.interface.reports import ShownInNotebooks
 
 _NUM_SHOWN = 5
@@ -61,7 +60,7 @@ class Explanation(ShownInNotebooks, msgspec.Struct):
 
     def __str__(self) -> str:
         """The text that `explain` prints: for each record the verdict, the source, and the runs."""
-        lines = [f"explain: {self.record} in {self.out}"]
+        lines = [f"explain: {self.record} in {short_path(self.out)}"]
         for trace in self.traces[:_NUM_SHOWN]:
             lines += _lines_of(trace)
         if more := len(self.traces) - _NUM_SHOWN:
@@ -86,6 +85,6 @@ def _lines_of(trace: Trace) -> list[str]:
     times = f"{source.start:,.3f} to {source.end:,.3f} s"
     if source.first_sample is not None and source.last_sample is not None:
         times += f", samples {source.first_sample:,} to {source.last_sample:,} at {source.sampling_rate:,} Hz"
-    rows = [["source", source.audio, times]]
-    rows += [[hop.command, f"{os.path.relpath(hop.manifest)}:{hop.line}", "; ".join(hop.rules)] for hop in trace.hops]
+    rows = [["source", short_path(source.audio), times]]
+    rows += [[hop.command, f"{short_path(hop.manifest)}:{hop.line}", "; ".join(hop.rules)] for hop in trace.hops]
     return [f"  {trace.name}: {verdict}", *(f"    {line}" for line in aligned(rows, 3))]

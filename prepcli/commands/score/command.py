@@ -162,6 +162,7 @@ def _check_packages(groups: Sequence[str]) -> None:
     for group in groups:
         for name in _PACKAGES[group]:
             if importlib.util.find_spec(name) is None:
-                raise UsageError(f"the fields of {group} need {name}: pip install 'prepcli[score]'")
+                extra = "basic" if group == "basic" else "score"
+                raise UsageError(f"the fields of {group} need {name}: pip install 'prepcli[{extra}]'")
     if "speech" in groups:
         model_file()

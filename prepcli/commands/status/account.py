@@ -14,7 +14,7 @@ from prepcli.engine.publishing.rejects import is_asked_for
 from prepcli.engine.run.chain import Step, chain_of
 from prepcli.errors import RejectReason, UsageError
 from prepcli.gate import MAX_SECONDS
-from prepcli.interface.printing import aligned, as_text
+from prepcli.interface.printing import aligned, as_text, short_path
 from prepcli.interface.reports import ShownInNotebooks
 from prepcli.manifest.datasets import DataSet
 from prepcli.manifest.durations import read_input
@@ -82,7 +82,7 @@ class Account(ShownInNotebooks, msgspec.Struct):
             if step.not_used:
                 rows.append(["", f"  not used: {', '.join(step.not_used_outputs)}", "", shown(step.not_used), ""])
         lines = [
-            f"status: account of {self.out}",
+            f"status: account of {short_path(self.out)}",
             f"  {shown(self.seconds_in)} {unit} in = {' + '.join(terms)}",
             *(f"  {line}" for line in aligned(rows, 2)),
         ]
