@@ -29,8 +29,8 @@ _WITHOUT = {
     "speaker": "no speaker",
 }
 _SHOWS = (
-    "The digests say which sets were compared: other records, or the same in another order, have other digests. Who has "
-    "a set can compute them again with `prepcli find-duplicates SET --write-prints FILE`.",
+    "The digests say which sets were compared: other records, or the same in another order, have other digests. Who "
+    "has a set can compute them again with `prepcli find-duplicates SET --write-prints FILE`.",
     "The table of results says how many groups of records of the inputs and of the prints are the same by each kind. "
     "How many altered copies near-audio finds was measured; see benchmarks/README.md of prepcli.",
 )

@@ -259,7 +259,7 @@ def read_prints(flag: str, path: str) -> Prints:
         version = msgspec.json.decode(line, type=_Version)
         if version.prepcli_prints > FORMAT:
             raise UsageError(
-                f"{name}: prepcli {version.prepcli} has written it in format {version.prepcli_prints}, and this version "
+                f"{name}: prepcli {version.prepcli} has written it in format {version.prepcli_prints}, and this one "
                 f"reads format {FORMAT}: update prepcli"
             )
         header = msgspec.json.decode(line, type=Header)
