@@ -42,6 +42,15 @@ _CANNOT_SHOW = (
     "copies are missed.",
     "It is not signed: who doubts it repeats the comparison with the prints and the inputs.",
 )
+_ROWS = {
+    "digest": "digest",
+    "records": "records",
+    "rejected": "whose audio could not be read",
+    "unusable": "lines that are no records",
+    "skipped": "lines with _skipme",
+    "hours": "hours of audio",
+    "prepcli": "read by prepcli",
+}
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -141,9 +150,8 @@ def encoded(certificate: Mapping[str, Any]) -> bytes:
 def page_of(certificate: Mapping[str, Any]) -> bytes:
     """The certificate as an HTML page, which loads nothing."""
     sides = [("inputs", certificate["inputs"]), *((side["file"], side) for side in certificate["prints"])]
-    names = ("digest", "records", "rejected", "unusable", "skipped", "hours", "prepcli")
     head = ["", *(name for name, _ in sides)]
-    rows = [[name, *(side[name] for _, side in sides)] for name in names]
+    rows = [[text, *(side[name] for _, side in sides)] for name, text in _ROWS.items()]
     rows += [[f"digest of {kind}", *(side["digests"].get(kind, "not there") for _, side in sides)] for kind in KINDS]
     compared = [
         [row["by"], row["same"], row["groups"], row["records_in_groups"], _shown(row["left_out"])]
@@ -174,7 +182,9 @@ def page_of(certificate: Mapping[str, Any]) -> bytes:
         "<h2>What this cannot show</h2>",
         *map(_paragraph, certificate["cannot_show"]),
     ]
-    return _PAGE.format(title="Comparison with prints", content="\n".join(content)).encode("utf-8", "replace")
+    return _PAGE.format(title="Certificate of a comparison with prints", content="\n".join(content)).encode(
+        "utf-8", "replace"
+    )
 
 
 def _shown(left_out: Sequence[Mapping[str, Any]]) -> str:

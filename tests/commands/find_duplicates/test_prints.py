@@ -1,6 +1,7 @@
 """Prints: the same groups as with the audio, the same bytes for any ranks, and files that are refused."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -139,6 +140,11 @@ def test_ranks_give_the_same_bytes(inputs: tuple[Path, Path], tmp_path: Path) ->
     assert made[0] == made[1]
     other = tmp_path / "1/other.prints"
     assert prepcli("find-duplicates", train, "--write-prints", other, "--max-rejects", 1).code == 0
+    none = np.zeros((0, 2), np.uint64)
+    of_test, of_train = (read_prints("--against", str(path)).keys("speaker", none) for path in (prints, other))
+    assert not set(map(tuple, of_test[of_test.any(axis=1)].tolist())) & set(
+        map(tuple, of_train.tolist())
+    )  # both have s3
     (tmp_path / "1/test.prints").write_bytes(other.read_bytes())
     words = ("--against", prints.parent.parent / "1/test.prints", "--write-prints", tmp_path / "1/more/train.prints")
     words = (*words, "--certificate", tmp_path / "1/c.json", "--max-rejects", 1)
@@ -155,6 +161,9 @@ def test_a_set_has_the_digests_of_its_manifest(tmp_path: Path) -> None:
             for line in read_lines(MINI_CORPUS / "manifest.json")[:9]
         ],
     )
+    lines = read_lines(manifest)
+    shutil.copy(str(lines[2]["audio_filepath"]), tmp_path / "copy.flac")  # it is decoded only in the set
+    write_lines(manifest, [*lines, dict(lines[2], audio_filepath="copy.flac")])
     assert prepcli("manifest-to-tarred", manifest, tmp_path / "set", "--num-shards", 1).code == 0
     headers = []
     for number, source in enumerate((manifest, tmp_path / "set")):
@@ -164,7 +173,7 @@ def test_a_set_has_the_digests_of_its_manifest(tmp_path: Path) -> None:
     assert headers[0].digest == headers[1].digest
     data = (tmp_path / "0.prints").read_bytes()
     num_words = {name: count for name, _, count in headers[0].arrays}["words"]
-    assert len(data) - data.index(b"\n") - 1 == 4 * num_words + 9 * (8 + 4 + 3 * 16)
+    assert len(data) - data.index(b"\n") - 1 == 4 * num_words + 10 * (8 + 4 + 3 * 16)
 
 
 def test_kinds_that_records_do_not_have(inputs: tuple[Path, Path], tmp_path: Path) -> None:
@@ -188,6 +197,7 @@ def test_kinds_that_records_do_not_have(inputs: tuple[Path, Path], tmp_path: Pat
     assert (refused.code, "the prints have no text, only audio, near-audio" in refused.error_line) == (2, True)
     texts = tmp_path / "texts.prints"
     assert prepcli("find-duplicates", test, "--write-prints", texts, "--by", "text").code == 0
+    assert len({read_prints("--against", str(path)).header.salt for path in (prints, texts)}) == 2
     refused = prepcli("find-duplicates", bare, tmp_path / "no.jsonl", "--against", texts)
     assert (refused.code, "11 of 11 records have no text, so they cannot be" in refused.error_line) == (2, True)
     both = prepcli(
