@@ -4,9 +4,9 @@
     python benchmarks/passports.py --hours 20
 
 Needs espeak-ng and ffmpeg. Its voices say sentences of made words: 24 voices of eight languages, test and training set
-with the same voices, so that other speech is as near as it can be. The training set also has a copy of each test record:
-coded (MP3, Opus, GSM), trimmed, joined with others, or all of that. A false group has a training record with nothing of
-the test record. The groups are compared with those of `--between` over both sets.
+with the same voices, so that other speech is as near as it can be. The training set also has a copy of each test
+record: coded (MP3, Opus, GSM), trimmed, joined with others, or all of that. A false group has a training record with
+nothing of the test record. The groups are compared with those of `--between` over both sets.
 """
 
 import argparse
