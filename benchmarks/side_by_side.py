@@ -27,7 +27,8 @@ def _environment() -> dict[str, str]:
 class Contestant:
     """A command, what is done before each run, and its figures.
 
-    `seconds` by the clock, `processor_seconds` of it and its children, `peak_mb` of the largest process.
+    `seconds` by the clock, `processor_seconds` of it and its children, `peak_mb` of the largest process. `codes`: the
+    exit codes with which it has not failed.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Contestant:
     processor_seconds: list[float] = field(default_factory=list)
     peak_mb: float = 0.0
     output: str = ""
+    codes: Sequence[int] = (0,)
 
     def run(self, count: bool = True) -> None:
         """One run; stops the benchmark if the command fails."""
@@ -52,7 +54,7 @@ class Contestant:
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - start
         process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode:
+        if process.returncode not in self.codes:
             raise SystemExit(f"{self.name}: {' '.join(self.command)} failed with exit code {process.returncode}")
         if count:
             self.seconds.append(seconds)

@@ -18,11 +18,22 @@ FRAME = 2048
 HOP = 58
 """Number of samples from the start of a frame to the start of the next one."""
 WORDS_PER_SECOND = SAMPLING_RATE / HOP
-_BANDS = np.rint(np.geomspace(300, 2000, 34) * (FRAME / SAMPLING_RATE)).astype(np.int64)
+_LOWEST, _HIGHEST, _NUM_BANDS = 300, 2000, 33
+_BANDS = np.rint(np.geomspace(_LOWEST, _HIGHEST, _NUM_BANDS + 1) * (FRAME / SAMPLING_RATE)).astype(np.int64)
 """The first bin of the spectrum in each band; at the end, the first bin after the last band."""
 _WINDOW = np.hanning(FRAME + 1)[:-1].astype(np.float32)
 _SILENCE = 10**-7.5 * 0.1875 * FRAME**2
 """The energy of noise at -75 dB of full scale; a frame with less is silent. 0.1875 is half the energy of the window."""
+PARAMETERS = {
+    "sampling_rate": SAMPLING_RATE,
+    "frame": FRAME,
+    "hop": HOP,
+    "bands": _NUM_BANDS,
+    "lowest_hz": _LOWEST,
+    "highest_hz": _HIGHEST,
+    "silence_db": -75,
+}
+"""What must be equal for two fingerprints to be comparable."""
 _FRAMES_AT_ONCE = 64
 
 

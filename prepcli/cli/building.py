@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from prepcli.errors import IncompleteError, TooManyRejectsError, arguments_named_by
+from prepcli.errors import IncompleteError, TooManyRejectsError, UsageError, arguments_named_by
 from prepcli.interface.arguments import argument
 from prepcli.interface.calls import called
 from prepcli.interface.command import declaration
@@ -106,8 +106,11 @@ def build_command(
             function.
     """
     on_command_line = [parameter for parameter in declared(options) if parameter.option.only != "Python"]
+    two = _may_be_alone(on_command_line)
 
     def command(**values: Any) -> None:
+        if two is not None:
+            _give_to_first(two, values, " ".join(words))
         given = {
             parameter.name: from_command_line(parameter, _value(parameter, values[parameter.name]))
             for parameter in on_command_line
@@ -116,12 +119,33 @@ def build_command(
         check_together(made)
         _run(words, made, function)
 
-    parameters = [_parameter(parameter) for parameter in on_command_line]
+    parameters = [_parameter(parameter, is_checked=two is None) for parameter in on_command_line]
     # typer reads options and their types from here.
     command.__dict__["__signature__"] = inspect.Signature(parameters)
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     command.__doc__ = options.__doc__
     return command
+
+
+def _may_be_alone(parameters: Sequence[Declared]) -> tuple[Declared, Declared] | None:
+    """The two arguments of a command that takes `INPUT... [OUT]`; None for all others."""
+    arguments = [parameter for parameter in parameters if parameter.option.is_argument]
+    if len(arguments) == 2 and arguments[0].is_list and not arguments[1].is_required:
+        return arguments[0], arguments[1]
+    return None
+
+
+def _give_to_first(arguments: tuple[Declared, Declared], values: dict[str, Any], name: str) -> None:
+    """Give a single value to INPUT: the parser has given it to OUT.
+
+    Raises:
+        UsageError: there is no value.
+    """
+    several, last = arguments
+    if not values[several.name]:
+        if values[last.name] is None:
+            raise UsageError(f"missing argument '{several.option.metavar}' (see prepcli {name} --help)")
+        values[several.name], values[last.name] = [values[last.name]], None
 
 
 def _path_or_address(must_exist: str | None) -> Callable[[str], str]:
@@ -193,14 +217,16 @@ def _collect_garbage() -> None:
         gc.enable()
 
 
-def _parameter(parameter: Declared) -> inspect.Parameter:
+def _parameter(parameter: Declared, is_checked: bool) -> inspect.Parameter:
+    """`is_checked`: whether the parser checks that required values are there."""
     # As text, a path keeps the slash at its end.
     value_type: Any = (
         _choices(parameter) if parameter.choices else str if parameter.option.names_file else parameter.type
     )
     if parameter.is_list:
         value_type = list[value_type]
-    default = inspect.Parameter.empty if parameter.is_required else _default(parameter, value_type)
+    is_required = parameter.is_required and (is_checked or not parameter.is_list)
+    default = inspect.Parameter.empty if is_required else _default(parameter, value_type)
     if default is None:
         value_type = value_type | None
     settings: dict[str, Any] = {"help": parameter.option.help, "metavar": parameter.option.metavar}

@@ -32,8 +32,12 @@ class DuplicateLine(msgspec.Struct):
         return Audio(self.audio_filepath, self.offset or 0.0, self.duration, channel_of(self.channel))
 
 
+class _PrintsLine(msgspec.Struct):
+    prints_filepath: str | None = None
+
+
 def read_duplicate_lines(name: str, path: Path) -> list[DuplicateLine]:
-    """Read a file that `find-duplicates` has written.
+    """Read a file that `find-duplicates` has written, without its records of prints, whose audio is nowhere.
 
     Args:
         name: the option that names the file, for messages.
@@ -43,9 +47,10 @@ def read_duplicate_lines(name: str, path: Path) -> list[DuplicateLine]:
         UsageError: the file is not the output of `find-duplicates`, or is a pipe.
     """
     check_file(str(path), option(name))
-    decoder = msgspec.json.Decoder(DuplicateLine)
+    decoder, of_prints = msgspec.json.Decoder(DuplicateLine), msgspec.json.Decoder(_PrintsLine)
     try:
-        return [decoder.decode(line) for line in path.read_bytes().split(b"\n") if line.strip()]
+        lines = [line for line in path.read_bytes().split(b"\n") if line.strip()]
+        return [decoder.decode(line) for line in lines if of_prints.decode(line).prints_filepath is None]
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{option(name, path)}: that is not the output of find-duplicates: {error}") from None
 

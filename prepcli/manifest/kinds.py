@@ -77,6 +77,8 @@ def kind_of_bytes(head: bytes, path: str) -> FileKind | None:
     for magic, name in _AUDIO:
         if head.startswith(magic):
             return FileKind(name, _OF_FOLDER)
+    if head.startswith(b'{"prepcli_prints":'):
+        return FileKind("prints of find-duplicates", f"compare a set with them: --against {shlex.quote(path)}")
     for at, magic, name, suffix in _CONTAINERS:
         if head.startswith(magic, at):
             is_named = path.lower().endswith(suffix)

@@ -150,7 +150,9 @@ def _split(place: Place) -> list[object]:
 
 def _duplicates(place: Place) -> list[object]:
     manifest = place.manifest()
-    return ["find-duplicates", manifest, manifest, place.run / "out.jsonl", "--by", "audio,near-audio,text"]
+    prints = place.run / "all.prints"
+    words: list[object] = ["find-duplicates", manifest, manifest, place.run / "out.jsonl"]
+    return [*words, "--by", "audio,near-audio,text", "--write-prints", prints]
 
 
 def _score(place: Place) -> list[object]:

@@ -1,5 +1,6 @@
 """find-duplicates: finds records with (nearly) the same audio or text, and speakers that occur in several inputs."""
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,7 +9,7 @@ from typing_extensions import Unpack
 from prepcli.engine.run.options import RecordArguments
 from prepcli.errors import UsageError, option
 from prepcli.interface.command import command
-from prepcli.interface.options import Option, Paths, PathText, listed
+from prepcli.interface.options import Option, Paths, PathText, folder_of, listed
 
 if TYPE_CHECKING:
     from prepcli.commands.find_duplicates.report import DuplicatesReport
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from prepcli.jobs.record_job import RecordContents, RecordUnit
 
 _KINDS = ("audio", "near-audio", "text", "speaker")
+_DEFAULT, _WITH_PRINTS = ("audio", "text"), ("audio", "near-audio", "text")
 _UNIT_SIZE = 500
 
 
@@ -35,17 +37,60 @@ def find_duplicates(
         ),
     ],
     out: Annotated[
-        PathText,
-        Option("File to write.", metavar="OUT.jsonl", is_argument=True, shapes_output=False, names_file=True),
-    ],
+        PathText | None,
+        Option(
+            "File to write; not needed with --write-prints or --certificate.",
+            metavar="OUT.jsonl",
+            is_argument=True,
+            shapes_output=False,
+            names_file=True,
+        ),
+    ] = None,
     *,
     by: Annotated[
-        str | Sequence[str],
-        Option("What is compared, between commas: audio, near-audio, text, speaker.", between_commas=True),
-    ] = "audio,text",
+        str | Sequence[str] | None,
+        Option(
+            "What is compared, between commas: audio, near-audio, text, speaker.",
+            between_commas=True,
+            shown_default="audio,text; with --against also near-audio; --write-prints writes all that records have",
+        ),
+    ] = None,
     between: Annotated[
         bool, Option("Report only groups with records of two inputs or more; exit code 1 if there are any.")
     ] = False,
+    write_prints: Annotated[
+        PathText | None,
+        Option(
+            "Write what the inputs are compared by, without audio, texts and names, for --against of others; into the "
+            "folder of OUT.jsonl.",
+            metavar="FILE",
+            shapes_output=False,
+            names_file=True,
+            disables=("speaker_model",),
+        ),
+    ] = None,
+    against: Annotated[
+        Paths | None,
+        Option(
+            "Report only groups of the inputs and these prints, which others have written; exit code 1 if there are "
+            "any.",
+            metavar="FILE",
+            several_paths=True,
+            shapes_output=False,
+            disables=("between", "speaker_model"),
+        ),
+    ] = None,
+    certificate: Annotated[
+        PathText | None,
+        Option(
+            "Write what was compared with --against, how, and the result: FILE.json, and FILE.html to read; into the "
+            "folder of OUT.jsonl.",
+            metavar="FILE.json",
+            shapes_output=False,
+            names_file=True,
+            needs="against",
+        ),
+    ] = None,
     speaker_model: Annotated[
         PathText | None,
         Option(
@@ -82,12 +127,15 @@ def find_duplicates(
     under two names. --between reports only groups over two inputs, such as leaks of a test set into training, and then
     exits with 1 if there are any. An input is refused if most of its records lack the text or the speaker to compare.
 
+    --write-prints: fingerprints and hashes of a set; --against: the comparison with them, without the audio of the set.
+
     Run the same command again to continue after an interruption.
 
     Example: prepcli find-duplicates test.json train.json leaks.jsonl --by audio,text,speaker --between
 
     Returns:
-        The report; `details["found"]` counts groups, `outputs["duplicates"]` is the file with their records.
+        The report; `details["found"]` counts groups, `outputs["duplicates"]` is the file with their records;
+        `outputs` also has `prints`, `certificate` and `page`.
 
     Raises:
         UsageError: options that do not go together, or inputs that cannot be read.
@@ -103,20 +151,29 @@ def find_duplicates(
 
     from prepcli.commands.find_duplicates.fields import field_keys, notes_on_fields
     from prepcli.commands.find_duplicates.groups import GroupWriter
-    from prepcli.commands.find_duplicates.keys import AUDIO, NEAR_AUDIO, KeyWriter, write_groups
+    from prepcli.commands.find_duplicates.keys import AUDIO, NEAR_AUDIO, KeyWriter, keys_of_records, write_groups
+    from prepcli.commands.find_duplicates.outputs import Outputs
+    from prepcli.commands.find_duplicates.prints import kinds_in, notes_on_prints, read_all_prints
     from prepcli.commands.find_duplicates.report import DuplicatesReport
     from prepcli.commands.find_duplicates.twins import by_duration
-    from prepcli.engine.run.function import OutputFile, run
+    from prepcli.engine.run.function import run
     from prepcli.jobs.record_job import RecordContents, RecordUnit, even_bounds, units_of
     from prepcli.jobs.source import RecordSource, items
-    from prepcli.manifest.output_name import check_manifest_name
     from prepcli.planning.split import seconds_of
 
-    output = OutputFile(out)
+    files = Outputs(folder_of(out), folder_of(write_prints), folder_of(certificate))
+    output = files.output
     first, *others = listed(inputs)
-    kinds = _kinds(str(by), 1 + len(others), between, has_model=speaker_model is not None)
+    prints = [] if against is None else read_all_prints("--against", str(against))
+    default = ",".join(_DEFAULT if write_prints is None and not prints else _WITH_PRINTS)
+    asked = _kinds(default if by is None else str(by), speaker_model is not None)
+    compared = [] if out is None and not prints else asked
+    if prints:
+        compared = kinds_in(prints, asked, is_default=by is None)
+    else:
+        _check_inputs(compared, 1 + len(others), between, has_model=speaker_model is not None)
+    kinds = compared if write_prints is None else list(_KINDS) if by is None else asked
     source = RecordSource(first, output, *others)
-    check_manifest_name(output.path, "find-duplicates", "duplicates.jsonl")
     if speaker_model is not None:
         from prepcli.commands.find_duplicates.same_voice import find_same_voices
         from prepcli.models.speakers import check_speaker_model
@@ -131,8 +188,9 @@ def find_duplicates(
     def plan(workspace: "Workspace") -> "Plan[RecordUnit, RecordContents]":
         records = source.read(workspace, field_keys(kinds))
         # Two inputs are compared to know that they have nothing in common; then a note is not enough.
-        refuses = between or len(kinds) == 1
+        refuses = between or len(kinds) == 1 or (by is not None and bool(prints))
         notes = notes_on_fields(records, listed(inputs), source.input_of, kinds, refuses=refuses)
+        notes += notes_on_prints(prints, asked)
         bounds = even_bounds(len(records), _UNIT_SIZE)
         order = None
         if reads_audio:  # then records of equal duration come one after the other
@@ -140,7 +198,9 @@ def find_duplicates(
         seconds = seconds_of(records.index.duration, np.arange(len(records)) if order is None else order, bounds)
         name = "records" if order is None else "audio"
         units = units_of(name, bounds.tolist(), seconds.tolist(), make=RecordUnit)
-        return records.plan(units, RecordContents(records, order=order), notes=notes)
+        made = records.plan(units, RecordContents(records, order=order), notes=notes)
+        made.inputs += [one.input_file for one in prints]
+        return made
 
     def write(contents: "RecordContents", unit: "RecordUnit", writer: "UnitWriter") -> None:
         keys = KeyWriter(contents.records, writer, kinds)
@@ -152,21 +212,24 @@ def find_duplicates(
     def join(
         made: "Plan[RecordUnit, RecordContents]", markers: "Sequence[Marker]", writer: "UnitWriter"
     ) -> dict[str, Any]:
-        groups = GroupWriter(writer.open(output.name), made.contents.records, source.input_of)
-        write_groups(groups, made.contents, kinds, markers, writer, between)
-        return {"duplicates": output.path, "between": between, "found": groups.rows}
+        keys = keys_of_records(made.contents, kinds, markers, writer)
+        groups = GroupWriter(files.open_groups(writer), made.contents.records, source.input_of, prints)
+        of_compared = {kind: keys[kind] for kind in compared}
+        write_groups(groups, of_compared, made.contents, markers, writer, between, prints)
+        paths = files.write_others(made, markers, writer, keys, prints, groups.rows, asked)
+        return {**paths, "between": between or bool(prints), "found": groups.rows}
 
-    settings = source.settings | {"inputs": source.input_of}
+    settings = source.settings | {"--by": default if by is None else str(by), "inputs": source.input_of}
+    settings |= files.settings | ({"--against": [os.path.basename(one.path) for one in prints]} if prints else {})
     report = run(output, plan, write, join, settings=settings, reads_audio_files=reads_audio, telemetry=("between",))
     return msgspec.convert(report, DuplicatesReport, from_attributes=True)
 
 
-def _kinds(by: str, num_inputs: int, between: bool, has_model: bool) -> list[str]:
+def _kinds(by: str, has_model: bool) -> list[str]:
     """The kinds of duplicates to find.
 
     Raises:
-        UsageError: a kind does not exist; or `--by`, `--between`, `--speaker-model` and the number of inputs do not fit
-            together.
+        UsageError: a kind does not exist, or is not for `--speaker-model`.
     """
     kinds = list(dict.fromkeys(name.strip() for name in by.split(",") if name.strip()))
     if not kinds or (unknown := next((name for name in kinds if name not in _KINDS), None)):
@@ -176,6 +239,11 @@ def _kinds(by: str, num_inputs: int, between: bool, has_model: bool) -> list[str
         raise UsageError(
             f"{option('--speaker-model')} compares voices in a run of its own: give {option('--by', 'speaker')}"
         )
+    return kinds
+
+
+def _check_inputs(kinds: Sequence[str], num_inputs: int, between: bool, has_model: bool) -> None:
+    """Raise `UsageError` if one input is not enough."""
     if num_inputs < 2:
         if between:
             raise UsageError(f"{option('--between')} needs two inputs or more")
@@ -184,4 +252,3 @@ def _kinds(by: str, num_inputs: int, between: bool, has_model: bool) -> list[str
                 f"{option('--by', 'speaker')} needs two inputs or more: it finds names that are in both; "
                 f"or {option('--speaker-model')}, to find the same voice under two names"
             )
-    return kinds

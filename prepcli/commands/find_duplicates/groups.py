@@ -1,15 +1,20 @@
 """Groups records that have equal keys, joins pairs of records into sets, and writes the records of groups."""
 
+import os
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.engine.publishing.output_files import OutputFile
 from prepcli.jobs.records import Records
 from prepcli.planning.split import Indices
+
+if TYPE_CHECKING:
+    from prepcli.commands.find_duplicates.prints import Prints
 
 _LINES_AT_ONCE = 1000
 
@@ -90,17 +95,35 @@ def with_several(records: Indices, group_of: Indices, value_of: Indices) -> tupl
 class GroupWriter:
     """Writes groups of records to the output, and counts them.
 
+    Records are numbered through: first those of prints, file by file, then those of the inputs.
+
     Attributes:
         rows: the counts of each kind of duplicates, for the report.
-        input_of: the number of the input of each record.
+        input_of: the number of the input of each record; each file of prints counts as an input.
+        durations: the seconds of each record.
+        num_prints: the number of records of prints.
     """
 
-    def __init__(self, file: OutputFile, records: Records, input_of_manifest: Sequence[int]) -> None:
-        self._file, self._records = file, records
+    def __init__(
+        self,
+        file: OutputFile | None,
+        records: Records,
+        input_of_manifest: Sequence[int],
+        against: "Sequence[Prints]" = (),
+    ) -> None:
+        """`file`: the output; None to count only. `against`: the prints with which the inputs are compared."""
+        self._file, self._records, self._against = file, records, against
         self._count = 0
         self.rows: list[dict[str, Any]] = []
         source_of = np.searchsorted(records.index.first, np.arange(len(records)), side="right") - 1
-        self.input_of: Indices = np.array(input_of_manifest, np.int64)[source_of]
+        input_of: Indices = np.array(input_of_manifest, np.int64)[source_of]
+        sizes = [len(prints.durations) for prints in against]
+        self.input_of: Indices = np.concatenate([np.arange(len(sizes)).repeat(sizes), len(sizes) + input_of])
+        self.durations: NDArray[np.float64] = np.concatenate(
+            [*(prints.durations for prints in against), records.index.duration]
+        )
+        self._first = np.cumsum([0, *sizes])
+        self.num_prints = int(self._first[-1])
 
     def write(self, kind: str, numbers: Indices, group_of: Indices, **more: object) -> None:
         """Write the records of the groups of a kind, and add their counts to `rows`.
@@ -113,10 +136,10 @@ class GroupWriter:
         """
         place = np.arange(len(group_of)) - np.searchsorted(group_of, group_of)  # in the group, from 0
         lines = self._lines(kind, numbers, group_of + self._count, place)
-        while block := b"".join(islice(lines, _LINES_AT_ONCE)):
+        while self._file is not None and (block := b"".join(islice(lines, _LINES_AT_ONCE))):
             self._file.write(block)
         groups = int(group_of[-1]) + 1 if len(group_of) else 0
-        beyond = float(self._records.index.duration[numbers[place > 0]].sum()) / 3600
+        beyond = float(self.durations[numbers[place > 0]].sum()) / 3600
         summary = {"by": kind, "groups": groups, "records": len(numbers), "hours_beyond_first": round(beyond, 4)}
         self.rows.append(summary | more)
         self._count += groups
@@ -124,12 +147,23 @@ class GroupWriter:
     def _lines(self, kind: str, numbers: Indices, group_of: Indices, place: Indices) -> Iterator[bytes]:
         """Yield the output line of each record: the record with absolute paths, its group, its manifest and its line.
 
-        `place`: the place of each record in its group, from 0.
+        Of a record of prints, the line has their path, its number in them, its duration and its group. `place`: the
+        place of each record in its group, from 0.
         """
         records = self._records
         for number, group, at in zip(numbers.tolist(), group_of.tolist(), place.tolist(), strict=True):
-            record = records.record(number)
-            changes, origin = records.absolute_paths(number, record), records.origin(number)
-            changes |= {"duplicate_by": kind, "duplicate_group": group, "duplicate_place": at}
+            of_group = {"duplicate_by": kind, "duplicate_group": group, "duplicate_place": at}
+            if number < self.num_prints:
+                yield msgspec.json.encode(self._of_prints(number) | of_group) + b"\n"
+                continue
+            of_input = number - self.num_prints
+            record = records.record(of_input)
+            changes, origin = records.absolute_paths(of_input, record), records.origin(of_input)
+            changes |= of_group
             changes |= {"manifest_filepath": origin.manifest, "manifest_line": origin.line}
             yield record.to_json(changes) + b"\n"
+
+    def _of_prints(self, number: int) -> dict[str, Any]:
+        file = int(np.searchsorted(self._first, number, side="right")) - 1
+        path, place = os.path.abspath(self._against[file].path), number - int(self._first[file]) + 1
+        return {"prints_filepath": path, "prints_record": place, "duration": self.durations.item(number)}

@@ -1,17 +1,17 @@
 """The keys of records: records with equal keys have (nearly) the same audio or text, or the same speaker."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 
 import numpy as np
-from numpy.typing import NDArray
 
 from prepcli.audio.encode import to_int16
-from prepcli.audio.fingerprint import fingerprint
+from prepcli.audio.fingerprint import Words, fingerprint
 from prepcli.audio.probe import Probes
 from prepcli.audio.segments import DUPLICATES, decode, locate
 from prepcli.commands.find_duplicates.groups import GroupWriter, equal_keys, with_several
 from prepcli.commands.find_duplicates.near import Fingerprints
+from prepcli.commands.find_duplicates.prints import Keys, Prints
 from prepcli.commands.find_duplicates.twins import Twins
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.jobs.record_job import RecordContents
@@ -98,33 +98,89 @@ class KeyWriter:
                 self._writer.open_part(name.format(self._writer.unit.id)).write(np.array(values, "<i8").tobytes())
 
 
+def keys_of_records(
+    contents: RecordContents, kinds: Sequence[str], markers: Sequence[Marker], writer: UnitWriter
+) -> dict[str, Keys]:
+    """The keys that units have written, in the order of the records; those of `near-audio` are zero."""
+    parts = [np.fromfile(writer.part(_KEYS_NAME.format(marker.unit)), "<u8") for marker in markers]
+    in_units = np.concatenate([np.empty(0, np.uint64), *parts]).reshape(-1, len(kinds), 2)
+    keys = np.empty_like(in_units)
+    keys[_order(contents)] = in_units
+    return {kind: keys[:, column] for column, kind in enumerate(kinds)}
+
+
 def write_groups(
     groups: GroupWriter,
+    keys: Mapping[str, Keys],
     contents: RecordContents,
-    kinds: Sequence[str],
     markers: Sequence[Marker],
     writer: UnitWriter,
     between: bool,
+    against: Sequence[Prints] = (),
 ) -> None:
-    """Find records with equal keys of each kind, and write them in groups; with `between`, only groups over inputs."""
-    records = contents.records
-    parts = [np.fromfile(writer.part(_KEYS_NAME.format(marker.unit)), "<u8") for marker in markers]
-    in_units = np.concatenate([np.empty(0, np.uint64), *parts]).reshape(-1, len(kinds), 2)
-    order = np.arange(len(records)) if contents.order is None else contents.order
-    keys = np.empty_like(in_units)
-    keys[order] = in_units
-    for column, kind in enumerate(kinds):
-        of_kind, more = keys[:, column], {}
+    """Find records with equal keys of each kind, and write them in groups.
+
+    Args:
+        groups: writes them.
+        keys: the keys of the records, of each kind to compare (`keys_of_records`).
+        contents: the records.
+        markers: the documents of the units.
+        writer: reads the files of the units.
+        between: whether only groups over two inputs are written.
+        against: prints, whose records are compared as well; only groups over them and the inputs are written.
+    """
+    for kind, of_records in keys.items():
+        more = {}
         if kind == NEAR_AUDIO:
-            of_kind[:, 0], num_short = _near_audio_keys(markers, order, writer)
-            more["not_compared"] = num_short
+            of_kind, more["not_compared"] = _near_audio_keys(markers, _order(contents), writer, against)
+        else:
+            of_kind = np.concatenate([*(prints.keys(kind, of_records) for prints in against), of_records])
         numbers, group_of = equal_keys(of_kind)
-        if between or kind == "speaker":
+        if against:
+            of_inputs = (np.arange(len(of_kind)) >= groups.num_prints).astype(np.int64)
+            numbers, group_of = with_several(numbers, group_of, of_inputs)
+        elif between or kind == "speaker":
             numbers, group_of = with_several(numbers, group_of, groups.input_of)
         if kind == NEAR_AUDIO:  # within an input, the longest record comes first
-            durations = records.index.duration[numbers]
+            durations = groups.durations[numbers]
             numbers = numbers[np.lexsort((numbers, -durations, groups.input_of[numbers], group_of))]
         groups.write(kind, numbers, group_of, **more)
+
+
+class RecordWords:
+    """The fingerprint words of all records, in their order; they stay in the files of the units.
+
+    A record whose file has the bytes of another one's has its words.
+
+    Attributes:
+        counts: the number of words of each record.
+    """
+
+    def __init__(self, contents: RecordContents, markers: Sequence[Marker], writer: UnitWriter) -> None:
+        order = _order(contents)
+        names = (_WORDS_NAME, _COUNTS_NAME, _TWINS_NAME)
+        paths = [[writer.part(name.format(marker.unit)) for marker in markers] for name in names]
+        counts = [np.fromfile(path, "<i8") for path in paths[1]]
+        self._parts = [np.memmap(path, "<u4", "r") if path.stat().st_size else None for path in paths[0]]
+        none = [np.empty(0, np.int64)]
+        starts = np.concatenate([*none, *(np.cumsum(some) - some for some in counts)])
+        units = np.repeat(np.arange(len(counts)), [len(some) for some in counts])
+        position, twins = np.empty_like(order), np.empty_like(order)
+        position[order] = np.arange(len(order))
+        twins[order] = np.concatenate([*none, *(np.fromfile(path, "<i8") for path in paths[2])])
+        at = position[twins]
+        self.counts: Indices = np.concatenate([*none, *counts])[at]
+        self._starts, self._units = starts[at], units[at]
+
+    def __iter__(self) -> Iterator[Words]:
+        """Yield the words of each record."""
+        for unit, start, count in zip(self._units.tolist(), self._starts.tolist(), self.counts.tolist(), strict=True):
+            part = self._parts[unit]
+            yield np.empty(0, np.uint32) if part is None else part[start : start + count]
+
+
+def _order(contents: RecordContents) -> Indices:
+    return np.arange(len(contents.records)) if contents.order is None else contents.order
 
 
 def _key(kind: str, value: object) -> bytes:
@@ -136,12 +192,20 @@ def _key(kind: str, value: object) -> bytes:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_KEY_BYTES).digest() if text else _NO_KEY
 
 
-def _near_audio_keys(markers: Sequence[Marker], order: Indices, writer: UnitWriter) -> tuple[NDArray[np.uint64], int]:
+def _near_audio_keys(
+    markers: Sequence[Marker], order: Indices, writer: UnitWriter, against: Sequence[Prints]
+) -> tuple[Keys, int]:
     """Compute the `near-audio` keys of all records; returns the keys, and how many records have too little sound.
 
-    Records with nearly the same audio have equal keys. Rejected records are not in the count.
+    The records of prints come first, and are not in the count; nor are rejected ones. Records with nearly the same
+    audio have equal keys. The key of a record that is not compared is zero.
     """
     fingerprints = Fingerprints(writer.folder)
+    ahead = 0
+    for prints in against:
+        for words_of_some, counts_of_some in prints.words():
+            fingerprints.add(words_of_some, counts_of_some)
+            ahead += len(counts_of_some)
     twins = np.empty_like(order)
     done = 0
     for marker in markers:
@@ -150,7 +214,11 @@ def _near_audio_keys(markers: Sequence[Marker], order: Indices, writer: UnitWrit
         fingerprints.add(np.fromfile(words, "<u4"), of_records := np.fromfile(counts, "<i8"))
         twins[order[done : done + len(of_records)]] = np.fromfile(earlier, "<i8")
         done += len(of_records)
-    labels, is_compared = np.empty_like(order), np.empty(len(order), bool)
-    labels[order], is_compared[order] = fingerprints.labels()
+    labels, is_compared = fingerprints.labels()
+    of_record = np.empty_like(order)
+    of_record[order] = np.arange(ahead, ahead + len(order))
+    at = np.concatenate([np.arange(ahead), of_record[twins]])
+    keys = np.zeros((len(at), 2), np.uint64)
+    keys[:, 0] = np.where(is_compared[at], labels[at] + 1, 0)
     rejected = sum(sum(marker.rejects.values()) for marker in markers)
-    return labels[twins].astype(np.uint64) + np.uint64(1), int(np.count_nonzero(~is_compared[twins])) - rejected
+    return keys, int(np.count_nonzero(~is_compared[at[ahead:]])) - rejected

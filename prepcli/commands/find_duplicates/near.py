@@ -29,7 +29,7 @@ SHORT_WORDS = 50
 LONG_WORDS = 129
 """The number of fingerprint words in 1.9 s of audio. If this many words are compared, the limit is `MAX_BIT_ERROR`."""
 MAX_BIT_ERROR = 0.25
-_LIMITS = ((LONG_WORDS, MAX_BIT_ERROR), (SHORT_WORDS, 0.15), (MIN_WORDS, 0.08))
+LIMITS = ((LONG_WORDS, MAX_BIT_ERROR), (SHORT_WORDS, 0.15), (MIN_WORDS, 0.08))
 """Limits (N, share) for two aligned records: they are copies if at most `share` of the compared bits differ.
 
 Only the fingerprint words at which both records have sound are compared. The limit is the first one whose N is not
@@ -193,7 +193,7 @@ class _Aligning:
         if common < max(MIN_WORDS, MIN_SHARE * fewer):
             return False
         share = int(_bits(former ^ other)[with_sound].sum()) / (32 * common)
-        return share <= next(limit for least, limit in _LIMITS if common >= least)
+        return share <= next(limit for least, limit in LIMITS if common >= least)
 
     def _of(self, record: int) -> Words:
         return self._words[self._starts[record] : self._starts[record + 1]]

@@ -112,3 +112,14 @@ def test_copies_come_in_one_unit(train: Path, decoded: list[str], monkeypatch: p
     some[3]["offset"] = 0.1
     cut = Records([str(write_lines(train / "cut.json", some))], None)
     assert by_duration(cut, Scratch()).tolist() == list(range(8))
+
+
+def test_short_records_are_not_compared_by_near_audio(train: Path) -> None:
+    """Neither are those of which the bytes are equal."""
+    short = [{"audio_filepath": name, "duration": 0.4} for name in ("a.flac", "copies/0a.flac")]
+    done = prepcli(
+        "find-duplicates", write_lines(train / "m.json", short), train / "out.jsonl", "--by", "near-audio,audio"
+    )
+    assert done.code == 0, done.err
+    assert [line["duplicate_by"] for line in read_lines(train / "out.jsonl")] == ["audio", "audio"]
+    assert "2 records have less than 0.6 s of sound" in done.out

@@ -1,0 +1,333 @@
+"""Prints of a set: what its records are compared by, in one file, without audio, texts, names and paths.
+
+A file has a line of JSON (`Header`), padded with blanks to a multiple of 64 bytes, and then its arrays, little-endian,
+one after the other, in the order of the records. `docs/curation.md` describes the format.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b, sha256
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from prepcli.audio.fingerprint import PARAMETERS, Words
+from prepcli.commands.find_duplicates.near import MIN_WORDS
+from prepcli.engine.publishing.output_files import OutputFile
+from prepcli.engine.publishing.publish import Marker
+from prepcli.engine.state.plan import AnyPlan, InputFile
+from prepcli.errors import UsageError, option
+from prepcli.manifest.braces import expand_braces, split_as_written
+from prepcli.manifest.sources import check_file
+from prepcli.planning.split import Indices
+from prepcli.storage.input_files import state_of
+from prepcli.version import __version__
+
+Keys = NDArray[np.uint64]
+"""The keys of records, of shape (records, 2): 128 bits each, zero without a value."""
+
+FORMAT = 1
+KINDS = ("audio", "near-audio", "text", "speaker")
+_NEAR, _SPEAKER = "near-audio", "speaker"
+_MAGIC = b'{"prepcli_prints":'
+_TYPES = {"duration": "<f8", "audio": "<u8", "words_per_record": "<u4", "words": "<u4", "text": "<u8", "speaker": "<u8"}
+"""The arrays of a file in their order, with their types. `audio`, `text` and `speaker` have two numbers per record."""
+_ALIGNMENT, _MAX_HEADER = 64, 1 << 16
+_KEY_BYTES = 16
+_BLOCK = 1 << 24
+_RECORDS_AT_ONCE = 4096
+
+
+class Header(msgspec.Struct, kw_only=True):
+    """The first line of a file of prints, and the description of a set in a certificate.
+
+    Attributes:
+        prepcli_prints: the version of the format.
+        prepcli: the version of prepcli.
+        records: the number of records in the arrays.
+        rejected: how many of them have no keys, because their audio could not be read.
+        unusable: the number of lines that are in no array, because they are no usable records.
+        skipped: the number of lines with a true `_skipme`, which are in no array either.
+        hours: the hours of audio of the records that are not rejected.
+        kinds: the kinds of keys that at least one record has.
+        without: for each of `kinds`, the number of records without such a key, besides those rejected: without text, or
+            with less than 0.6 s of sound.
+        fingerprint: the parameters of the fingerprints.
+        digest: a hash (hex) of `records` and of the digests of `kinds`.
+        digests: a hash (hex) of the arrays of each kind, and of the durations.
+        salt: the key (hex) of the hashes of speakers.
+        arrays: name, type and length of each array.
+    """
+
+    prepcli_prints: int
+    prepcli: str
+    records: int
+    rejected: int
+    unusable: int
+    skipped: int
+    hours: float
+    kinds: list[str]
+    without: dict[str, int]
+    fingerprint: dict[str, float]
+    digest: str
+    digests: dict[str, str]
+    salt: str
+    arrays: list[tuple[str, str, int]]
+
+
+class _Version(msgspec.Struct):
+    prepcli_prints: int
+    prepcli: str = "another version"
+
+
+class Content(NamedTuple):
+    """The arrays of a set.
+
+    Attributes:
+        durations: seconds, of shape (records,).
+        keys: those of `audio`, `text` and `speaker`, as far as there are any. Those of speakers are salted in a file.
+        counts: the number of fingerprint words of each record.
+        words: the fingerprint words of each record.
+    """
+
+    durations: NDArray[np.float64]
+    keys: Mapping[str, Keys]
+    counts: Indices
+    words: Iterable[Words]
+
+
+def describe(content: Content, plan: AnyPlan, markers: Sequence[Marker]) -> Header:
+    """Describe a set that a run has read: its counts, and the digests of all arrays; reads the words once."""
+    rejected = sum(sum(marker.rejects.values()) for marker in markers)
+    keys = {kind: of_kind for kind, of_kind in content.keys.items() if of_kind.any()}
+    digests = {kind: _digest([of_kind]) for kind, of_kind in keys.items() if kind != _SPEAKER}
+    without = {kind: int(np.count_nonzero(~of_kind.any(axis=1))) - rejected for kind, of_kind in keys.items()}
+    if content.counts.any():
+        hashed = blake2b(content.counts.astype("<u4").tobytes(), digest_size=_KEY_BYTES)
+        num_compared = 0
+        for words in content.words:
+            hashed.update(words.astype("<u4").tobytes())
+            num_compared += int(np.count_nonzero(words)) >= MIN_WORDS
+        digests[_NEAR] = hashed.hexdigest()
+        without[_NEAR] = len(content.counts) - num_compared - rejected
+    count = len(content.durations)
+    salt = bytes.fromhex(_digest_of_all(count, sorted(digests), digests))
+    if _SPEAKER in keys:
+        digests[_SPEAKER] = _digest([_salted(keys[_SPEAKER], salt)])
+    kinds = [kind for kind in KINDS if kind in digests]
+    digests["duration"] = _digest([content.durations.astype("<f8")])
+    lengths = {"duration": count} | dict.fromkeys(keys, 2 * count)
+    if _NEAR in kinds:
+        lengths |= {"words_per_record": count, "words": int(content.counts.sum())}
+    return Header(
+        prepcli_prints=FORMAT,
+        prepcli=__version__,
+        records=count,
+        rejected=rejected,
+        unusable=sum(plan.planned_rejects.values()),
+        skipped=plan.num_skipped,
+        hours=round(sum(marker.seconds for marker in markers) / 3600, 4),
+        kinds=kinds,
+        without={kind: without[kind] for kind in kinds},
+        fingerprint=dict(PARAMETERS) if _NEAR in kinds else {},
+        digest=_digest_of_all(count, kinds, digests),
+        digests=digests,
+        salt=salt.hex(),
+        arrays=[(name, dtype, lengths[name]) for name, dtype in _TYPES.items() if name in lengths],
+    )
+
+
+def write_prints(file: OutputFile, header: Header, content: Content) -> None:
+    """Write a file of prints; `header`: the result of `describe`."""
+    line = msgspec.json.encode(header)
+    file.write(line + b" " * (-(len(line) + 1) % _ALIGNMENT) + b"\n")
+    for name, dtype, _ in header.arrays:
+        if name == "words":
+            for words in content.words:
+                file.write(words.astype(dtype).tobytes())
+            continue
+        if name == _SPEAKER:
+            values: NDArray[np.generic] = _salted(content.keys[name], bytes.fromhex(header.salt))
+        else:
+            of_all = {"duration": content.durations, "words_per_record": content.counts}
+            values = of_all[name] if name in of_all else content.keys[name]
+        file.write(values.astype(dtype).tobytes())
+
+
+class Prints:
+    """A file of prints.
+
+    Attributes:
+        path: its path.
+        header: its first line.
+        durations: the seconds of each record.
+    """
+
+    def __init__(self, path: str, header: Header, arrays: Mapping[str, NDArray[np.generic]]) -> None:
+        self.path, self.header, self._arrays = path, header, arrays
+        self.durations: NDArray[np.float64] = arrays["duration"].astype(np.float64)
+
+    def keys(self, kind: str, of_others: Keys) -> Keys:
+        """The keys of a kind; zeros if the file does not have them.
+
+        A speaker whose name one of `of_others` has gets the key there, which is not salted.
+        """
+        if kind not in self.header.kinds:
+            return np.zeros((self.header.records, 2), np.uint64)
+        keys: Keys = self._arrays[kind].astype(np.uint64).reshape(-1, 2)
+        if kind == _SPEAKER:
+            known, salt = np.unique(of_others, axis=0), bytes.fromhex(self.header.salt)
+            key_of = {salted.tobytes(): key for salted, key in zip(_salted(known, salt), known, strict=True)}
+            keys = np.array([key_of.get(key.tobytes(), key) for key in keys], np.uint64).reshape(-1, 2)
+        return keys
+
+    def words(self) -> Iterator[tuple[Words, Indices]]:
+        """Yield the fingerprint words of some records at a time, and how many each of these has."""
+        if _NEAR not in self.header.kinds:
+            yield np.empty(0, np.uint32), np.zeros(self.header.records, np.int64)
+            return
+        counts, begin = self._arrays["words_per_record"].astype(np.int64), 0
+        for first in range(0, len(counts), _RECORDS_AT_ONCE):
+            some = counts[first : first + _RECORDS_AT_ONCE]
+            end = begin + int(some.sum())
+            yield self._arrays["words"][begin:end].astype(np.uint32), some
+            begin = end
+
+    @property
+    def input_file(self) -> InputFile:
+        """The file as an input of a run. Its header has the digests of all else."""
+        return InputFile(self.path, _sha256_of_header(self.path), state_of(self.path), _sha256_of_header)
+
+
+def read_all_prints(flag: str, paths: str) -> list[Prints]:
+    """Read the files that an option names, between commas or by braces.
+
+    Raises:
+        UsageError: a file is missing, is not one of prints, is damaged, or is of a later version.
+    """
+    try:
+        names = [name for part in split_as_written(paths) for name in expand_braces(part)]
+    except ValueError as error:
+        raise UsageError(f"{option(flag, paths)}: {error}") from None
+    return [read_prints(flag, name) for name in dict.fromkeys(names)]
+
+
+def kinds_in(all_prints: Sequence[Prints], asked: Sequence[str], *, is_default: bool) -> list[str]:
+    """The kinds of those `asked` for that at least one file of prints has; `is_default`: nobody named them.
+
+    Raises:
+        UsageError: no file has any of them, or one that was named.
+    """
+    kinds = [kind for kind in asked if any(kind in prints.header.kinds for prints in all_prints)]
+    if not kinds or (len(kinds) < len(asked) and not is_default):
+        lacking = ", ".join(kind for kind in asked if kind not in kinds)
+        there = ", ".join(dict.fromkeys(kind for prints in all_prints for kind in prints.header.kinds)) or "nothing"
+        raise UsageError(
+            f"{option('--against')}: the prints have no {lacking}, only {there}: name that in {option('--by')}"
+        )
+    return kinds
+
+
+def notes_on_prints(all_prints: Sequence[Prints], asked: Sequence[str]) -> list[str]:
+    """Notes on the kinds that files of prints do not have."""
+    return [
+        f"{prints.path} has no {kind}, and is not compared by it"
+        for prints in all_prints
+        for kind in asked
+        if kind not in prints.header.kinds
+    ]
+
+
+def read_prints(flag: str, path: str) -> Prints:
+    """Read a file of prints, and check it; its arrays are mapped into memory.
+
+    Raises:
+        UsageError: the file is missing, is not one of prints, is damaged, or is of a later version.
+    """
+    check_file(path, option(flag))
+    name = option(flag, path)
+    with Path(path).open("rb") as file:
+        line = file.readline(_MAX_HEADER)
+    if not line.startswith(_MAGIC):
+        raise UsageError(
+            f"{name}: that is no file of prints; prepcli find-duplicates SET --write-prints FILE makes one"
+        )
+    damaged = f"{name} is damaged or not complete: get it again ({{}})"
+    try:
+        version = msgspec.json.decode(line, type=_Version)
+        if version.prepcli_prints > FORMAT:
+            raise UsageError(
+                f"{name}: prepcli {version.prepcli} has written it in format {version.prepcli_prints}, and this one "
+                f"reads format {FORMAT}: update prepcli"
+            )
+        header = msgspec.json.decode(line, type=Header)
+    except msgspec.DecodeError as error:
+        raise UsageError(damaged.format(error)) from None
+    problem, arrays = _arrays_in(path, header, len(line))
+    if problem := problem or _problem_in(header, arrays):
+        raise UsageError(damaged.format(problem))
+    if _NEAR in header.kinds and header.fingerprint != PARAMETERS:
+        raise UsageError(f"{name}: its fingerprints have other parameters than those of this version of prepcli")
+    return Prints(path, header, arrays)
+
+
+def _arrays_in(path: str, header: Header, start: int) -> tuple[str, dict[str, NDArray[np.generic]]]:
+    """A problem with the sizes, or an empty text; and the arrays, which begin at byte `start`."""
+    wanted = {"duration": header.records} | {kind: 2 * header.records for kind in header.kinds if kind != _NEAR}
+    if _NEAR in header.kinds:
+        wanted["words_per_record"] = header.records
+    lengths = {name: length for name, _, length in header.arrays}
+    is_known = all(_TYPES.get(name) == dtype and length >= 0 for name, dtype, length in header.arrays)
+    if not is_known or any(lengths.get(name) != length for name, length in wanted.items()):
+        return "its first line contradicts itself", {}
+    ends = np.cumsum([start, *(np.dtype(dtype).itemsize * length for _, dtype, length in header.arrays)]).tolist()
+    if (size := Path(path).stat().st_size) != ends[-1]:
+        return f"{size:,} bytes, not {ends[-1]:,}", {}
+    return "", {
+        name: np.memmap(path, dtype, "r", begin, (length,)) if length else np.empty(0, dtype)
+        for begin, (name, dtype, length) in zip(ends, header.arrays, strict=False)
+    }
+
+
+def _problem_in(header: Header, arrays: Mapping[str, NDArray[np.generic]]) -> str:
+    """What is wrong with the content of a file; empty if nothing is."""
+    if _NEAR in header.kinds and int(arrays["words_per_record"].sum(dtype=np.int64)) != len(arrays.get("words", ())):
+        return "its numbers of fingerprint words do not add up"
+    if header.digest != _digest_of_all(header.records, header.kinds, header.digests):
+        return "its digests contradict each other"
+    for kind in ("duration", *header.kinds):
+        names = ("words_per_record", "words") if kind == _NEAR else (kind,)
+        if _digest([arrays[name] for name in names]) != header.digests.get(kind):
+            return f"its {kind} has another digest"
+    return ""
+
+
+def _digest(arrays: Iterable[NDArray[np.generic]]) -> str:
+    hashed = blake2b(digest_size=_KEY_BYTES)
+    for array in arrays:
+        data = np.ascontiguousarray(array).reshape(-1)
+        for start in range(0, len(data), _BLOCK):
+            hashed.update(data[start : start + _BLOCK].tobytes())
+    return hashed.hexdigest()
+
+
+def _digest_of_all(records: int, kinds: Iterable[str], digests: Mapping[str, str]) -> str:
+    named = "".join(f" {kind} {digests.get(kind)}" for kind in kinds)
+    return blake2b(f"{records}{named}".encode(), digest_size=_KEY_BYTES).hexdigest()
+
+
+def _salted(keys: Keys, salt: bytes) -> Keys:
+    """Hash the keys of speakers with a salt; zeros stay."""
+    unique, place = np.unique(keys, axis=0, return_inverse=True)
+    hashes = [
+        blake2b(key.tobytes(), key=salt, digest_size=_KEY_BYTES).digest() if key.any() else bytes(_KEY_BYTES)
+        for key in unique.astype("<u8")
+    ]
+    return np.frombuffer(b"".join(hashes), "<u8").reshape(-1, 2)[place.reshape(-1)].astype(np.uint64)
+
+
+def _sha256_of_header(path: str) -> str:
+    with Path(path).open("rb") as file:
+        return sha256(file.readline(_MAX_HEADER)).hexdigest()
