@@ -22,7 +22,6 @@ from prepcli.manifest.json_kinds import decoded
 from prepcli.manifest.kinds import kind_of
 from prepcli.manifest.scan import Range, lines_of
 from prepcli.manifest.sources import check_file, expand_paths
-from prepcli.storage.addresses import is_address
 from prepcli.storage.containers import Catalogue, name_in
 from prepcli.storage.paths import AnyPath, absolute, is_dir, path_of
 
@@ -165,9 +164,8 @@ def conversations_in(placeholders: Sequence[str], audio_base_dir: Any) -> OtherI
     def found(path: str, _: bool) -> list[Catalogue]:
         if is_dir(path):
             catalogues = _in_folder(path, wanted)
-        else:  # of objects, the lines decide
-            is_one = is_address(path) or holds_conversations(path)
-            catalogues = [conversation_file(path, audio_base_dir, wanted)] if is_one else None
+        else:
+            catalogues = [conversation_file(path, audio_base_dir, wanted)] if holds_conversations(path) else None
         if catalogues is None:
             raise UsageError(
                 f"{path} has no conversations: JSON lines with conversations or messages (of a list, jq -c '.[]' makes "
