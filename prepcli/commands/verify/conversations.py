@@ -13,8 +13,8 @@ from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.conversations import MANIFEST_NAME, META_NAME, TAR_NAME, ConversationSet
 from prepcli.formats.tar import read_members
 from prepcli.gate import check_rate
-from prepcli.manifest.conversations import Turn, turns_of
-from prepcli.manifest.json_kinds import decoded
+from prepcli.manifest.conversations import Turn, of_turn, turns_of, values_of
+from prepcli.manifest.fields import parse_fields
 
 
 class ConversationShard(NamedTuple):
@@ -89,7 +89,7 @@ def _of_lines(manifest: CheckedFile, members: Members, report: ShardReport) -> I
             content.update(text)
             where = f"{manifest.path.name}:{number}"
             fields, turns = _conversation(text, where, report)
-            for turn in turns:
+            for place, turn in enumerate(turns, 1):
                 if turn.text is None:
                     found = next(members, None)
                     if found is None or found[0] != turn.audio:
@@ -99,7 +99,7 @@ def _of_lines(manifest: CheckedFile, members: Members, report: ShardReport) -> I
                     if turn.audio in seen:
                         report.problems.append(f"{where}: names {turn.audio} again; names must be unique")
                     seen.add(turn.audio)
-                    _check_turn(turn, found[1], where, report)
+                    _check_turn(place, turn, found[1], where, report)
             yield str(fields.get("id", number))
     report.compare(manifest.path.name, content)
 
@@ -115,33 +115,30 @@ def _of_pairs(members: Members, name: str, report: ShardReport) -> Iterator[str]
             report.problems.append(f"{name}: {first[0]} is not followed by its pair; NeMo reads two members at a time")
             return
         fields, turns = _conversation(text, f"{name}: {pair[0][0]}", report)
-        for turn in turns:
+        for place, turn in enumerate(turns, 1):
             if turn.text is None:
-                _check_turn(turn, pair[1][1], f"{name}: {pair[0][0]}", report)
+                _check_turn(place, turn, pair[1][1], f"{name}: {pair[0][0]}", report)
         yield str(fields.get("id", pair[0][0]))
 
 
 def _conversation(text: bytes, where: str, report: ShardReport) -> tuple[dict[str, Any], list[Turn]]:
-    fields = decoded(text)
+    fields: dict[str, Any] = {}
     try:
-        return (fields, turns_of(fields)) if isinstance(fields, dict) else ({}, _not_json(where, report))
+        fields = values_of(parse_fields(text))
+        return fields, turns_of(fields)
     except RecordRejected as rejected:
         report.problems.append(f"{where}: {rejected.detail}")
         return fields, []
 
 
-def _not_json(where: str, report: ShardReport) -> list[Turn]:
-    report.problems.append(f"{where}: it is not a JSON object")
-    return []
-
-
-def _check_turn(turn: Turn, info: AudioInfo | bytes | None, where: str, report: ShardReport) -> None:
+def _check_turn(number: int, turn: Turn, info: AudioInfo | bytes | None, where: str, report: ShardReport) -> None:
     if not isinstance(info, AudioInfo):
         return
     try:
         check_rate("sampling_rate", turn.more.get("sampling_rate"), info.sampling_rate)
         _, num_samples = segment_samples(info, turn.offset, turn.duration)
     except RecordRejected as rejected:
-        report.problems.append(f"{where}: {turn.audio}: {rejected.detail}")
+        named = RecordRejected(rejected.reason, f"{turn.audio}: {rejected.detail}")
+        report.problems.append(f"{where}: {of_turn(number, named).detail}")
     else:
         report.seconds += num_samples / info.sampling_rate

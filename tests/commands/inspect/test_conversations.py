@@ -53,7 +53,7 @@ def test_lines_that_cannot_be_used(tmp_path: Path) -> None:
     found = prepcli("inspect", chats, "--json").json
     assert (found["records"], found["skipped"], found["lines"]) == (4, 1, 6)
     assert found["unusable"] == {"bad_field": 1, "broken_json": 1}
-    assert found["first_unusable"].startswith(f"{chats}:2: turn 1 has the role 'narrator'")
+    assert found["first_unusable"].startswith(f"{chats}:2: turn 1: the role 'narrator'")
     assert "2 lines cannot be used (1 bad_field, 1 broken_json); the first is" in prepcli("inspect", chats).out
 
 

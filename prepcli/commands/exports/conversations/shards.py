@@ -20,7 +20,7 @@ from prepcli.formats.names import absolute_folder, brace_text
 from prepcli.formats.train_ds import write_train_ds
 from prepcli.jobs.record_job import RecordUnit, even_bounds, units_of
 from prepcli.jobs.source import RecordSource, items
-from prepcli.manifest.conversations import Turn, turns_of
+from prepcli.manifest.conversations import Turn, of_turn, turns_of
 from prepcli.manifest.record import Record, Value
 from prepcli.planning.arrays import Scratch, Values
 from prepcli.planning.split import by_count, by_seconds, in_order, seconds_of, selected
@@ -113,7 +113,7 @@ def _audio_of(
             )
             stored = encoded(segment, wanted.target, wanted.policy, check=wanted.check)
         except RecordRejected as rejected:
-            raise RecordRejected(rejected.reason, f"turn {place}: {rejected.detail}") from None
+            raise of_turn(place, rejected) from None
         more = {name: value for name, value in turn.more.items() if name not in ("channel", "sampling_rate")}
         yield (
             turn._replace(
@@ -143,17 +143,17 @@ def _pair(
     """
     audio = [stored for _, stored in made if stored is not None]
     if len(audio) != 1:
-        detail = f"{len(audio)} turns have audio; a pair has one: {option('--form', 'nemo')} takes several"
+        detail = f"{len(audio) or 'no'} turns have audio; a pair has one: {option('--form', 'nemo')} takes any number"
         raise RecordRejected(RejectReason.BAD_FIELD, detail)
     for place, (turn, _) in enumerate(made, 1):
         wrong = ""
         if turn.role == "System":
-            wrong = "is of the system, and NeMo takes it for the assistant in this form"
+            wrong = "it is of the system, and NeMo takes it for the assistant in this form"
         elif any(name in (turn.text or "") for name in _NEMO_PLACEHOLDERS):
-            wrong = f"has {' or '.join(_NEMO_PLACEHOLDERS)} in its text, and NeMo takes it for audio"
+            wrong = f"it has {' or '.join(_NEMO_PLACEHOLDERS)} in its text, and NeMo takes it for audio"
         if wrong:
-            detail = f"turn {place} {wrong}: {option('--form', 'nemo')} keeps it"
-            raise RecordRejected(RejectReason.BAD_FIELD, detail)
+            rejected = RecordRejected(RejectReason.BAD_FIELD, f"{wrong}: {option('--form', 'nemo')} keeps it")
+            raise of_turn(place, rejected)
     key = f"{number:07d}"
     turns: list[dict[str, str]] = []
     for turn, stored in made:
