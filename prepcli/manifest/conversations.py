@@ -112,7 +112,7 @@ class _Sounds:
         if isinstance(sound, list) and self._is_shared:
             raise _bad(f"sound has {len(sound)} files, and this form has one: name several in audios, in their order")
         if not isinstance(named, list):
-            raise _bad(f"audios is {_shown(named)}, and no list of files")
+            raise _bad(f"audios is {_shown(named)}, not a list of files")
         self._named = [_path(item) for item in named]
         self._num_used = 0
 
@@ -147,7 +147,7 @@ class _Sounds:
 def _turns(given: Any, sounds: _Sounds) -> Iterator[Turn]:
     """The turns that one item of the list is: several, if its text has placeholders, or its content is a list."""
     if not isinstance(given, dict):
-        raise _bad(f"{_shown(given)} is no object")
+        raise _bad(f"{_shown(given)} is not an object")
     named = given.get("from", given.get("role"))
     role = ROLES.get(named.lower()) if isinstance(named, str) else None
     if role is None:

@@ -24,7 +24,7 @@ def make_manifest_of(path: str) -> str:
 def conversion(path: str, words: str, new: str) -> str:
     """The shell command that converts the file `path` to `new` by the command `words`, which reads a file.
 
-    Of an object, it is a command for a copy on a disk.
+    For an object, it is a command for a copy on a disk.
     """
     old, new = shlex.quote(os.path.basename(path) if is_address(path) else path), shlex.quote(new)
     command = f"gzip -cd {old} | {words} > {new}" if path.endswith(".gz") else f"{words} {old} > {new}"
@@ -34,7 +34,7 @@ def conversion(path: str, words: str, new: str) -> str:
 def new_name(path: str, before: str = "", suffix: str | None = None) -> str:
     """A path for the converted copy of the file `path`, next to it; no file has this path yet.
 
-    Of an object, it is a path in the current folder.
+    For an object, it is a path in the current folder.
 
     Args:
         path: the file; a suffix `.gz` is left out, because the copy is not compressed.

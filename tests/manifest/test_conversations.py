@@ -78,7 +78,7 @@ def test_forms(fields: dict[str, Any], wanted: list[Turn]) -> None:
     [
         ({}, "missing_field: conversations has no turns"),
         ({"messages": []}, "missing_field: messages has no turns"),
-        ({"conversations": ["Hello"]}, "bad_field: turn 1: 'Hello' is no object"),
+        ({"conversations": ["Hello"]}, "bad_field: turn 1: 'Hello' is not an object"),
         (
             {"conversations": [{"from": "narrator", "value": "x"}]},
             "bad_field: turn 1: the role 'narrator'; known are",
@@ -120,7 +120,7 @@ def test_forms(fields: dict[str, Any], wanted: list[Turn]) -> None:
         ({"messages": [{"role": "user", "content": []}]}, "bad_field: turn 1: an empty content"),
         (
             {"audios": "a.wav", "messages": [{"role": "user", "content": "<audio>"}]},
-            "bad_field: audios is 'a.wav', and no list",
+            "bad_field: audios is 'a.wav', not a list",
         ),
         (
             {

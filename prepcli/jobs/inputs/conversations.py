@@ -43,7 +43,7 @@ def conversation_file(path: str, audio_base_dir: AnyPath | None, placeholders: S
     if (tar := tar_of(path_of(path))) is not None:
         return conversation_shard(path, tar, placeholders)
     folder = absolute_folder(str(audio_base_dir or path_of(path).parent))
-    read = partial(_lines_of_file, folder=folder, placeholders=tuple(placeholders))
+    read = partial(conversation_lines, folder=folder, placeholders=tuple(placeholders))
     return Catalogue(path, read, (), f"conversations {folder} {list(placeholders)}", CONVERSATIONS)
 
 
@@ -61,20 +61,17 @@ def conversation_tars(stored: ConversationSet, placeholders: Sequence[str]) -> l
 
 def conversation_shard(manifest: str, tar: AnyPath, placeholders: Sequence[str]) -> Catalogue:
     """The catalogue of a manifest of conversations whose audio lies in a tar."""
-    read = partial(_lines_of_shard, tar=absolute(tar), placeholders=tuple(placeholders))
+    read = partial(conversation_lines, tar=absolute(tar), placeholders=tuple(placeholders))
     return Catalogue(manifest, read, (str(tar),), f"conversations {list(placeholders)}", CONVERSATIONS)
 
 
-def _lines_of_file(path: str, folder: str, placeholders: Sequence[str]) -> Iterator[bytes]:
+def conversation_lines(
+    path: str, placeholders: Sequence[str], folder: str = "", tar: str = "", start: int = 0
+) -> Iterator[bytes]:
+    """The lines of a catalogue for those of a file from byte `start` on; its audio lies in `tar`, or below `folder`."""
     maker = _Maker(placeholders)
-    for number, text in enumerate(lines_of(Range(path, 0, None)), 1):
-        yield maker.line(text, f"{path}:{number}", lambda name: path_in(folder, name))
-
-
-def _lines_of_shard(path: str, tar: str, placeholders: Sequence[str]) -> Iterator[bytes]:
-    maker = _Maker(placeholders)
-    for number, text in enumerate(lines_of(Range(path, 0, None)), 1):
-        yield maker.line(text, f"{path}:{number}", lambda name: name_in(tar, name))
+    for number, text in enumerate(lines_of(Range(path, start, None)), 1):
+        yield maker.line(text, f"{path}:{number}", lambda name: name_in(tar, name) if tar else path_in(folder, name))
 
 
 def _lines_of_pairs(path: str, placeholders: Sequence[str]) -> Iterator[bytes]:
@@ -105,7 +102,7 @@ class _Maker:
         self._probes = Probes(256)
 
     def line(self, text: bytes, where: str, place: Any, sound: str = "") -> bytes:
-        """The line of a conversation. Blank lines and those that are no JSON object stay as they are.
+        """The line of a conversation. Blank lines and broken JSON stay as they are.
 
         Args:
             text: its JSON.

@@ -1,5 +1,6 @@
 """Recordings of two voices as inputs: the segments of each, next to each other in a manifest, are a conversation."""
 
+import posixpath
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -39,7 +40,7 @@ def dialogues_in(agent_channel: int, audio_base_dir: Any) -> OtherInputs:
 def _lines(path: str, folder: str, agent_channel: int) -> Iterator[bytes]:
     """The line of a catalogue for each recording, in place of that of its first segment; the others become blank.
 
-    Lines that are no segments stay as they are: the reader reports why they cannot be used.
+    Lines without a segment stay as they are: the reader reports why they cannot be used.
     """
     known = set[str]()
     segments: list[dict[str, Any]] = []
@@ -84,7 +85,7 @@ def _dialogue(segments: Sequence[dict[str, Any]], folder: str, agent_channel: in
         | {key: fields[key] for key in _OWN if key in fields}
         for fields in segments
     ]
-    document: dict[str, Any] = {"id": name.rpartition("/")[2].rpartition(".")[0], "conversations": turns}
+    document: dict[str, Any] = {"id": posixpath.splitext(posixpath.basename(name))[0], "conversations": turns}
     if any(fields.get("_skipme") for fields in segments):
         document["_skipme"] = True
     try:
