@@ -78,6 +78,9 @@ def turns_of(fields: Mapping[str, Any], placeholders: Sequence[str] = PLACEHOLDE
     name = next((name for name in ("conversations", "messages") if isinstance(fields.get(name), list)), None)
     if name is None or not fields[name]:
         raise RecordRejected(RejectReason.MISSING_FIELD, f"{name or 'conversations'} has no turns")
+    custom = fields.get("custom")
+    if not (is_missing(custom) or isinstance(custom, dict)):
+        raise _bad(f"custom is {_shown(custom)}; NeMo reads only an object")
     sounds = _Sounds(fields, placeholders)
     turns: list[Turn] = []
     made = (turn for given in fields[name] for turn in _turns(given, sounds))
@@ -104,7 +107,7 @@ class _Sounds:
     """The audio of a line that its placeholders stand for, in their order."""
 
     def __init__(self, fields: Mapping[str, Any], placeholders: Sequence[str]) -> None:
-        self._pattern = re.compile("|".join(map(re.escape, placeholders)))
+        self._pattern = re.compile("|".join(map(re.escape, sorted(placeholders, key=len, reverse=True))))
         audios = fields.get("audios")
         sound = next((fields[name] for name in _SOUND if not is_missing(fields.get(name))), None)
         self._is_shared = audios is None and sound is not None

@@ -117,6 +117,10 @@ def test_forms(fields: dict[str, Any], wanted: list[Turn]) -> None:
             {"messages": [{"role": "user", "content": [{"type": "image"}]}]},
             "bad_field: turn 1: a content of type 'image'",
         ),
+        (
+            {"conversations": [{"from": "User", "type": "text", "value": "x"}], "custom": "y"},
+            "bad_field: custom is 'y'; NeMo reads only an object",
+        ),
         ({"messages": [{"role": "user", "content": []}]}, "bad_field: turn 1: an empty content"),
         (
             {"audios": "a.wav", "messages": [{"role": "user", "content": "<audio>"}]},

@@ -1,6 +1,7 @@
 """The shards of conversations: their division, how they are written, and the section for a training config."""
 
 import json
+import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -30,7 +31,9 @@ _NEMO_PLACEHOLDERS = (SOUND, "<speech>")
 AUDIO_TAG = "[audio]"
 """The tag in a training config that stands for audio in a prompt; in YAML it needs quotes, else it is a list."""
 _encode = msgspec.json.Encoder().encode
-_TURN_NAME = "{:07d}-{:02d}.{}"
+_TURN_NAME = "{:07d}-{:02d}-{:08x}.{}"
+"""The name of a member: the numbers of the conversation and of the turn, and the checksum of the audio. NeMo finds the
+audio of a batch by the names of members, so those of different sets must differ as well."""
 _NAMES = {"nemo": (TAR_NAME, MANIFEST_NAME), "sharegpt-webdataset": (PAIRS_NAME, "")}
 
 
@@ -117,7 +120,7 @@ def _audio_of(
         more = {name: value for name, value in turn.more.items() if name not in ("channel", "sampling_rate")}
         yield (
             turn._replace(
-                audio=_TURN_NAME.format(number, place, stored.format),
+                audio=_TURN_NAME.format(number, place, zlib.crc32(stored.data), stored.format),
                 offset=0.0,
                 duration=round(stored.num_samples / stored.sampling_rate, 9),
                 more={**more, "sampling_rate": stored.sampling_rate},

@@ -211,7 +211,7 @@ def test_the_section_for_training_quotes_the_tag(corpus: Path, tmp_path: Path) -
     [
         (
             lambda text: text.replace("0000001-02", "0000001-07"),
-            "names 0000001-07.flac, but the next member is 0000001-02",
+            "flac, but the next member is 0000001-02",
         ),
         (lambda text: text.replace('"sampling_rate":22050', '"sampling_rate":16000', 1), "sampling_rate is 16000"),
         (lambda text: text.replace('"from":"User"', '"from":"Nobody"', 1), "the role 'Nobody'"),

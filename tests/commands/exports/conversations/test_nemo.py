@@ -67,6 +67,21 @@ def test_tars_with_manifests(corpus: Path, tmp_path: Path) -> None:
         check(read, lines, corpus)
 
 
+def test_a_batch_of_two_sets(corpus: Path, tmp_path: Path) -> None:
+    """NeMo finds the audio of a batch by the ids of cuts, which are the names of members: each is heard once."""
+    pytest.importorskip("nemo.collections.common")
+    from nemo.collections.common.data.lhotse.text_adapters import NeMoMultimodalConversationJsonlAdapter
+
+    ids = []
+    for name, lines in (("one", nemo_lines()[:3]), ("two", nemo_lines()[3:6])):
+        write_lines(corpus / f"{name}.jsonl", lines)
+        outputs = made(corpus / f"{name}.jsonl", tmp_path / name)["outputs"]
+        tars = {"tarred_audio_filepaths": outputs["tarred_audio_filepaths"], "shard_seed": 0}
+        read = NeMoMultimodalConversationJsonlAdapter(outputs["manifest_filepath"], "[audio]", **tars)
+        ids += [cut.id for found in read for cut in found.list_cuts()]
+    assert len(set(ids)) == len(ids) == 12
+
+
 def test_pairs_in_order_and_at_random(corpus: Path, tmp_path: Path) -> None:
     pytest.importorskip("nemo.collections.common")
     from nemo.collections.common.data.lhotse.indexed_adapters import IndexedTarSampleReader
