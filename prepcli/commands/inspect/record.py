@@ -94,7 +94,7 @@ def _find_conversation(spec: str, subject: Subject, number: int, audio_base_dir:
             count = len(offsets) - 1
             if left < count:
                 read: Any = catalogue.read
-                line = next(read(absolute(catalogue), start=int(offsets[left])))
+                line = next(read(absolute(catalogue), start=int(offsets[left]), first=left + 1))
                 return _conversation(line, number, catalogue, left)
         left -= count
     raise _beyond(spec, number, number - left)

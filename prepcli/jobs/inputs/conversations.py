@@ -66,12 +66,16 @@ def conversation_shard(manifest: str, tar: AnyPath, placeholders: Sequence[str])
 
 
 def conversation_lines(
-    path: str, placeholders: Sequence[str], folder: str = "", tar: str = "", start: int = 0
+    path: str, placeholders: Sequence[str], folder: str = "", tar: str = "", start: int = 0, first: int = 1
 ) -> Iterator[bytes]:
-    """The lines of a catalogue for those of a file from byte `start` on; its audio lies in `tar`, or below `folder`."""
-    maker = _Maker(placeholders)
-    for number, text in enumerate(lines_of(Range(path, start, None)), 1):
-        yield maker.line(text, f"{path}:{number}", lambda name: name_in(tar, name) if tar else path_in(folder, name))
+    """The lines of a catalogue for those of a file, whose audio lies in `tar`, or below `folder`.
+
+    `start`: the byte at which to begin, where line `first` begins.
+    """
+    maker, stem = _Maker(placeholders), os.path.basename(path).partition(".")[0]
+    for number, text in enumerate(lines_of(Range(path, start, None)), first):
+        where, id = f"{path}:{number}", f"{stem}-{number}"
+        yield maker.line(text, where, id, lambda name: name_in(tar, name) if tar else path_in(folder, name))
 
 
 def _lines_of_pairs(path: str, placeholders: Sequence[str]) -> Iterator[bytes]:
@@ -91,7 +95,7 @@ def _lines_of_pairs(path: str, placeholders: Sequence[str]) -> Iterator[bytes]:
                 continue
             file.seek(texts[0][1])
             text = file.read(texts[0][2]).translate(_IN_ONE_LINE)
-            yield maker.line(text, name_in(path, key), lambda _, name=audio[0]: name_in(path, name), sound=audio[0])
+            yield maker.line(text, "", key, lambda _, name=audio[0]: name_in(path, name), sound=audio[0])
 
 
 class _Maker:
@@ -101,12 +105,13 @@ class _Maker:
         self._placeholders = placeholders
         self._probes = Probes(256)
 
-    def line(self, text: bytes, where: str, place: Any, sound: str = "") -> bytes:
+    def line(self, text: bytes, where: str, id: str, place: Any, sound: str = "") -> bytes:
         """The line of a conversation. Blank lines and broken JSON stay as they are.
 
         Args:
             text: its JSON.
             where: its place, which names a conversation without audio.
+            id: the id of a conversation that has none; NeMo needs one.
             place: gives the place of audio that it names.
             sound: the audio of a conversation that names none.
         """
@@ -127,7 +132,7 @@ class _Maker:
             return unusable("", rejected, raw | marks)
         audio = [turn for turn in turns if turn.text is None]
         seconds = sum(turn.duration or 0.0 for turn in audio)
-        more = {name: raw[name] for name in other_fields(fields)} | marks
+        more = {"id": id} | {name: raw[name] for name in other_fields(fields)} | marks
         made = {"conversations": [turn.document() for turn in turns]}
         return line(audio[0].audio if audio else where, round(seconds, 6), more | made)
 

@@ -90,6 +90,19 @@ def test_conversations_of_texts_stay_among_the_others(tmp_path: Path) -> None:
         assert (done.code, done.json["records_out"]) == (0, 2), done.err
 
 
+def test_each_conversation_has_an_id(tmp_path: Path) -> None:
+    """NeMo stops at a line without one; it tells the line of the user, and stays the same in all that is made of it."""
+    lines = [{name: value for name, value in line.items() if name != "id"} for line in conversations_of(RECORDS[:3])]
+    chats = write_lines(tmp_path / "chats.jsonl", lines)
+    assert prepcli("filter", chats, tmp_path / "kept.json", "--drop", "duration == 0").code == 0
+    assert prepcli("conversations-to-tarred", tmp_path / "kept.json", tmp_path / "set").code == 0
+    wanted = ["chats-1", "chats-2", "chats-3"]
+    for path in (tmp_path / "kept.json", tmp_path / "set/manifest_0.jsonl"):
+        assert [line["id"] for line in read_lines(path)] == wanted
+    found = prepcli("inspect", chats, "--record", 2, "--json").json
+    assert found["fields"]["id"] == wanted[2]
+
+
 def test_rejects_are_lines_of_the_file(tmp_path: Path) -> None:
     """Each has the line of the user, in its form, and its number: blank lines count, too."""
     bad = {"messages": [{"role": "narrator", "content": "x"}], "audios": ["a.wav"], "topic": 7}

@@ -80,7 +80,7 @@ def write_shard(contents: AudioContents, unit: RecordUnit, writer: UnitWriter, w
         with item:
             made = list(_audio_of(contents, item.number, item.record, wanted))
             if manifest is not None:
-                line = _nemo(item.record, item.number, made)
+                line = _nemo(item.record, made)
                 for turn, stored in made:
                     if stored is not None:
                         tar.add(turn.audio, stored.data)
@@ -129,11 +129,10 @@ def _audio_of(
         )
 
 
-def _nemo(record: Record, number: int, made: Sequence[tuple[Turn, EncodedAudio | None]]) -> bytes:
+def _nemo(record: Record, made: Sequence[tuple[Turn, EncodedAudio | None]]) -> bytes:
     """The line of NeMo's form."""
-    turns = _encode([turn.document() for turn, _ in made])
-    given = {} if "id" in record.fields else {"id": f"{number:07d}"}
-    return record.to_json({**given, "conversations": msgspec.Raw(turns)}, ("audio_filepath", "duration", "_skipme"))
+    turns = msgspec.Raw(_encode([turn.document() for turn, _ in made]))
+    return record.to_json({"conversations": turns}, ("audio_filepath", "duration", "_skipme"))
 
 
 def _pair(
@@ -167,9 +166,7 @@ def _pair(
             turns[-1]["value"] += f"\n{text}"
         else:
             turns.append({"from": name, "value": text})
-    given = {} if "id" in record.fields else {"id": key}
     changes: dict[str, Value] = {
-        **given,
         "sound": f"{key}.{audio[0].format}",
         "conversations": msgspec.Raw(_encode(turns)),
     }
