@@ -138,6 +138,8 @@ class Records:
             entry = self.record(record)
         except RecordRejected:
             return []
+        if not entry.duration:  # a conversation of texts
+            return []
         named = [entry.audio_filepath, entry.get(_CONTEXT) if _CONTEXT in entry.fields else None]
         paths = [self.audio_path(record, path) for path in named if isinstance(path, str) and path]
         return [catalogue for path in paths for catalogue in in_store(path)]
@@ -150,7 +152,7 @@ class Records:
 
     def missing_sample(self) -> str | None:
         """A message (`explain_missing`) if all of a few audio files, spread evenly, are missing; None if one exists."""
-        sample = [(self.base_dir(number), record.audio_filepath) for number, record in self.sample()]
+        sample = [(self.base_dir(number), record.audio_filepath) for number, record in self.sample() if record.duration]
         return explain_missing(sample, file=str(self.index.sources[0].path))
 
     def sample(self) -> Iterator[tuple[int, Record]]:

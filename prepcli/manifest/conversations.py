@@ -5,11 +5,15 @@ a reject as a whole.
 """
 
 import re
+import reprlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.gate import MAX_SECONDS, is_missing
+from prepcli.manifest.fields import decode_value
 
 ROLES = {
     **dict.fromkeys(("user", "human"), "User"),
@@ -21,7 +25,7 @@ PLACEHOLDERS = ("<sound>", "<speech>", "<audio>")
 """The texts that stand for audio: the first two in NeMo's ShareGPT, the third in ms-swift."""
 _SOUND = ("sound", "ori_sound")
 _AUDIO_KEYS = ("audio_url", "audio", "audio_path", "path")
-_OWN = ("conversations", "messages", "audios", *_SOUND)
+_OWN = ("conversations", "messages", "audios", *_SOUND, "audio_filepath", "duration", "offset")
 
 
 class Turn(NamedTuple):
@@ -52,6 +56,18 @@ class Turn(NamedTuple):
         return {"from": self.role, "type": "audio", "value": self.audio, **length, **place, **self.more}
 
 
+def values_of(raw: Mapping[str, msgspec.Raw]) -> dict[str, Any]:
+    """The values of the fields of a line (`prepcli.manifest.fields.parse_fields`).
+
+    Raises:
+        RecordRejected: BROKEN_JSON for values that are nested too deeply.
+    """
+    try:
+        return {name: decode_value(text) for name, text in raw.items()}
+    except RecursionError:
+        raise RecordRejected(RejectReason.BROKEN_JSON, "broken JSON: it is nested too deeply") from None
+
+
 def turns_of(fields: Mapping[str, Any], placeholders: Sequence[str] = PLACEHOLDERS) -> list[Turn]:
     """The turns of a line.
 
@@ -62,27 +78,48 @@ def turns_of(fields: Mapping[str, Any], placeholders: Sequence[str] = PLACEHOLDE
     name = next((name for name in ("conversations", "messages") if isinstance(fields.get(name), list)), None)
     if name is None or not fields[name]:
         raise RecordRejected(RejectReason.MISSING_FIELD, f"{name or 'conversations'} has no turns")
+    custom = fields.get("custom")
+    if not (is_missing(custom) or isinstance(custom, dict)):
+        raise _bad(f"custom is {_shown(custom)}; NeMo reads only an object")
     sounds = _Sounds(fields, placeholders)
-    turns = [turn for number, given in enumerate(fields[name], 1) for turn in _turns(given, number, sounds)]
+    turns: list[Turn] = []
+    made = (turn for given in fields[name] for turn in _turns(given, sounds))
+    while True:
+        try:
+            turns.append(next(made))
+        except StopIteration:
+            break
+        except RecordRejected as rejected:
+            raise of_turn(len(turns) + 1, rejected) from None
     sounds.check_all_used()
     return turns
+
+
+def of_turn(number: int, rejected: RecordRejected) -> RecordRejected:
+    """The reject of a conversation because of one turn.
+
+    `number`: the number of the turn among those of `turns_of`, from 1. A text with placeholders is several turns.
+    """
+    return RecordRejected(rejected.reason, f"turn {number}: {rejected.detail}")
 
 
 class _Sounds:
     """The audio of a line that its placeholders stand for, in their order."""
 
     def __init__(self, fields: Mapping[str, Any], placeholders: Sequence[str]) -> None:
-        self._pattern = re.compile("|".join(map(re.escape, placeholders)))
+        self._pattern = re.compile("|".join(map(re.escape, sorted(placeholders, key=len, reverse=True))))
         audios = fields.get("audios")
         sound = next((fields[name] for name in _SOUND if not is_missing(fields.get(name))), None)
         self._is_shared = audios is None and sound is not None
         named = [sound] if self._is_shared else audios or []
         if isinstance(sound, list) and self._is_shared:
-            raise _bad("sound", f"{len(sound)} files, and this form has one: name several in audios, in their order")
-        self._named = [_path(item, f"audios[{number}]") for number, item in enumerate(named)]
+            raise _bad(f"sound has {len(sound)} files, and this form has one: name several in audios, in their order")
+        if not isinstance(named, list):
+            raise _bad(f"audios is {_shown(named)}, not a list of files")
+        self._named = [_path(item) for item in named]
         self._num_used = 0
 
-    def split(self, text: str, number: int) -> Iterator[str | None]:
+    def split(self, text: str) -> Iterator[str | None]:
         """Yield the parts of a text, stripped, and None for each placeholder; a text without any as it is."""
         if not self._pattern.search(text):
             yield text
@@ -96,66 +133,67 @@ class _Sounds:
         if part := text[at:].strip():
             yield part
 
-    def next(self, number: int) -> str:
-        """The audio of the next placeholder, in turn `number`."""
+    def next(self) -> str:
+        """The audio of the next placeholder."""
         used = 0 if self._is_shared else self._num_used
         if used >= len(self._named):
-            raise _bad(f"turn {number}", "a placeholder for audio, and the line names no audio for it")
+            raise _bad("a placeholder for audio, and the line names no audio for it")
         self._num_used += 1
         return self._named[used]
 
     def check_all_used(self) -> None:
         """Raise `RecordRejected` if the line names audio for which there is no placeholder."""
         if self._num_used < len(self._named):
-            raise _bad("the line", f"{len(self._named)} audio, and its turns have {self._num_used} placeholders")
+            raise _bad(f"the line has {len(self._named)} audio, and its turns have {self._num_used} placeholders")
 
 
-def _turns(given: Any, number: int, sounds: _Sounds) -> Iterator[Turn]:
+def _turns(given: Any, sounds: _Sounds) -> Iterator[Turn]:
     """The turns that one item of the list is: several, if its text has placeholders, or its content is a list."""
-    where = f"turn {number}"
     if not isinstance(given, dict):
-        raise _bad(where, "no object")
+        raise _bad(f"{_shown(given)} is not an object")
     named = given.get("from", given.get("role"))
-    role = ROLES.get(str(named).lower())
+    role = ROLES.get(named.lower()) if isinstance(named, str) else None
     if role is None:
-        raise _bad(where, f"the role {named!r}; known are {', '.join(ROLES)}")
+        raise _bad(f"the role {_shown(named)}; known are {', '.join(ROLES)}")
     value = given.get("value", given.get("content"))
     if "type" in given:
-        yield _typed(given, role, value, where)
+        yield _typed(given, role, value)
         return
+    if value == []:
+        raise _bad("an empty content")
     for item in value if isinstance(value, list) else [value]:
         if isinstance(item, dict):
-            yield _of_content(item, role, where)
+            yield _of_content(item, role)
             continue
         if not isinstance(item, str):
-            raise _bad(where, f"{item!r} in place of a text")
-        for part in sounds.split(item, number):
-            yield Turn(role, part) if part is not None else _audio(given, role, sounds.next(number), where)
+            raise _bad(f"{_shown(item)} in place of a text")
+        for part in sounds.split(item):
+            yield Turn(role, part) if part is not None else _audio(given, role, sounds.next())
 
 
-def _typed(given: Mapping[str, Any], role: str, value: Any, where: str) -> Turn:
+def _typed(given: Mapping[str, Any], role: str, value: Any) -> Turn:
     """A turn in NeMo's form."""
     if given["type"] == "audio":
-        return _audio(given, role, _path(value, where), where)
+        return _audio(given, role, _path(value))
     if given["type"] != "text" or not isinstance(value, str):
-        raise _bad(where, f"the type {given['type']!r} with the value {value!r}")
+        raise _bad(f"the type {_shown(given['type'])} with the value {_shown(value)}")
     return Turn(role, value, more=_more(given))
 
 
-def _of_content(item: Mapping[str, Any], role: str, where: str) -> Turn:
+def _of_content(item: Mapping[str, Any], role: str) -> Turn:
     """An item of a list of contents in Qwen's form."""
     if isinstance(text := item.get("text"), str):
         return Turn(role, text)
     key = next((key for key in _AUDIO_KEYS if key in item), None)
     if key is None:
-        raise _bad(where, f"a content of type {item.get('type')!r}; text and audio are read")
-    return _audio({}, role, _path(item[key], where), where)
+        raise _bad(f"a content of type {_shown(item.get('type'))}; text and audio are read")
+    return _audio({}, role, _path(item[key]))
 
 
-def _audio(given: Mapping[str, Any], role: str, path: str, where: str) -> Turn:
-    offset, duration = (_seconds(given.get(name), f"{where}: {name}") for name in ("offset", "duration"))
+def _audio(given: Mapping[str, Any], role: str, path: str) -> Turn:
+    offset, duration = (_seconds(given.get(name), name) for name in ("offset", "duration"))
     if duration == 0:
-        raise RecordRejected(RejectReason.BAD_DURATION, f"{where}: duration is 0")
+        raise RecordRejected(RejectReason.BAD_DURATION, "duration is 0")
     return Turn(role, None, path, offset or 0.0, duration, _more(given))
 
 
@@ -164,28 +202,33 @@ def _more(given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in given.items() if name not in known and not is_missing(value)}
 
 
-def _path(value: Any, where: str) -> str:
+def _path(value: Any) -> str:
     if isinstance(value, dict):
         value = value.get("path")
     if not isinstance(value, str) or not value or "\0" in value or value.startswith("data:"):
-        raise _bad(where, f"{str(value)[:40]!r} in place of a path")
+        raise _bad(f"{_shown(value)} in place of a path")
     return value.removeprefix("file://")
 
 
-def _seconds(value: Any, where: str) -> float | None:
+def _seconds(value: Any, name: str) -> float | None:
     if is_missing(value):
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MAX_SECONDS:
-        raise RecordRejected(RejectReason.BAD_DURATION, f"{where} is {value!r}; it must be a number of seconds")
+        raise RecordRejected(RejectReason.BAD_DURATION, f"{name} is {_shown(value)}; it must be a number of seconds")
     return float(value)
 
 
-def _bad(where: str, what: str) -> RecordRejected:
-    return RecordRejected(RejectReason.BAD_FIELD, f"{where} has {what}")
+def _bad(what: str) -> RecordRejected:
+    return RecordRejected(RejectReason.BAD_FIELD, what)
+
+
+def _shown(value: Any) -> str:
+    """A value for a message, with an ellipsis in place of most of a long one."""
+    return reprlib.repr(value)
 
 
 def other_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a line besides its turns and their audio."""
+    """The fields of a line besides its turns, their audio, and its place and duration, which `filter` writes."""
     return {name: value for name, value in fields.items() if name not in _OWN and not is_missing(value)}
 
 

@@ -23,6 +23,7 @@ from prepcli.manifest.remedies import (
     shown,
 )
 from prepcli.manifest.sources import open_bytes
+from prepcli.storage.addresses import is_address
 from prepcli.storage.containers import Catalogue
 
 HEAD_BYTES = 64 << 10
@@ -105,8 +106,14 @@ def utf16_of(text: bytes) -> str | None:
 
 
 def head_of(path: str) -> bytes | None:
-    """Up to `HEAD_BYTES` from the beginning of a file; None if it cannot be read (the command reports this later)."""
-    if not os.path.isfile(path):
+    """Up to `HEAD_BYTES` from the beginning of a file or an object; None if it cannot be read, or is none.
+
+    The reader of the file reports this later.
+
+    Raises:
+        StoreError: an object store does not answer.
+    """
+    if not (is_address(path) or os.path.isfile(path)):
         return None
     try:
         with open_bytes(path) as file:

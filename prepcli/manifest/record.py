@@ -128,6 +128,8 @@ def _duration(fields: Mapping[str, msgspec.Raw]) -> float:
     if raw is None:
         raise RecordRejected(RejectReason.BAD_DURATION, "there is no duration")
     duration = number_of(raw)
+    if duration == 0 and "conversations" in fields:  # of texts alone
+        return 0.0
     if duration is None or not duration > 0:
         raise _bad(RejectReason.BAD_DURATION, "duration", raw, "a number of seconds above 0")
     if duration > MAX_SECONDS:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from prepcli.errors import option
 from prepcli.formats.audio_names import AUDIO_SUFFIXES
 from prepcli.formats.tables import Layout
+from prepcli.storage.addresses import is_address
 
 _WINDOWS = re.compile(r"([A-Za-z]:)?[^/]*\\")
 _SHOWN = 60
@@ -21,23 +22,30 @@ def make_manifest_of(path: str) -> str:
 
 
 def conversion(path: str, words: str, new: str) -> str:
-    """The shell command that converts the file `path` to `new` by the command `words`, which reads a file."""
-    old, new = shlex.quote(path), shlex.quote(new)
-    return f"gzip -cd {old} | {words} > {new}" if path.endswith(".gz") else f"{words} {old} > {new}"
+    """The shell command that converts the file `path` to `new` by the command `words`, which reads a file.
+
+    For an object, it is a command for a copy on a disk.
+    """
+    old, new = shlex.quote(os.path.basename(path) if is_address(path) else path), shlex.quote(new)
+    command = f"gzip -cd {old} | {words} > {new}" if path.endswith(".gz") else f"{words} {old} > {new}"
+    return f"copy it to a disk, and there, {command}" if is_address(path) else command
 
 
 def new_name(path: str, before: str = "", suffix: str | None = None) -> str:
     """A path for the converted copy of the file `path`, next to it; no file has this path yet.
+
+    For an object, it is a path in the current folder.
 
     Args:
         path: the file; a suffix `.gz` is left out, because the copy is not compressed.
         before: text in front of the suffix.
         suffix: the suffix of the copy, if it is another.
     """
-    stem, old = os.path.splitext(path.removesuffix(".gz"))
+    name = os.path.basename(path) if is_address(path) else path
+    stem, old = os.path.splitext(name.removesuffix(".gz"))
     ending, number = before + (old if suffix is None else suffix), 1
     new = stem + ending
-    while new == path or os.path.exists(new):
+    while new == name or os.path.exists(new):
         number += 1
         new = f"{stem}_{number}{ending}"
     return new

@@ -10,8 +10,9 @@ from typing import IO, Any
 import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.manifest.conversations import values_of
 from prepcli.manifest.datasets import TextSet
-from prepcli.manifest.fields import decode_value, parse_fields
+from prepcli.manifest.fields import parse_fields
 from prepcli.manifest.sources import is_gzip
 from prepcli.storage.containers import UNUSABLE, Catalogue
 from prepcli.storage.paths import absolute
@@ -88,7 +89,7 @@ def _conversation(line: bytes, data: TextSet) -> list[Turn] | None:
 
     Raises `RecordRejected`.
     """
-    fields = {name: decode_value(raw) for name, raw in parse_fields(line).items()}
+    fields = values_of(parse_fields(line))
     custom = fields.get("custom")
     if isinstance(custom, dict) and custom.get("_skipme"):
         return None

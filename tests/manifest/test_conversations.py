@@ -78,12 +78,12 @@ def test_forms(fields: dict[str, Any], wanted: list[Turn]) -> None:
     [
         ({}, "missing_field: conversations has no turns"),
         ({"messages": []}, "missing_field: messages has no turns"),
-        ({"conversations": ["Hello"]}, "bad_field: turn 1 has no object"),
+        ({"conversations": ["Hello"]}, "bad_field: turn 1: 'Hello' is not an object"),
         (
             {"conversations": [{"from": "narrator", "value": "x"}]},
-            "bad_field: turn 1 has the role 'narrator'; known are",
+            "bad_field: turn 1: the role 'narrator'; known are",
         ),
-        ({"conversations": [{"from": "User", "value": "<sound>"}]}, "bad_field: turn 1 has a placeholder for audio"),
+        ({"conversations": [{"from": "User", "value": "<sound>"}]}, "bad_field: turn 1: a placeholder for audio"),
         ({"sound": "a", "conversations": [{"from": "User", "value": "x"}]}, "bad_field: the line has 1 audio, and its"),
         (
             {"sound": ["a", "b"], "conversations": [{"from": "User", "value": "<sound>"}]},
@@ -91,7 +91,7 @@ def test_forms(fields: dict[str, Any], wanted: list[Turn]) -> None:
         ),
         (
             {"audios": ["a"], "messages": [{"role": "user", "content": "<audio><audio>"}]},
-            "bad_field: turn 1 has a placeh",
+            "bad_field: turn 2: a placeh",
         ),
         (
             {"audios": ["a", "b"], "messages": [{"role": "user", "content": "<audio>"}]},
@@ -99,11 +99,11 @@ def test_forms(fields: dict[str, Any], wanted: list[Turn]) -> None:
         ),
         (
             {"conversations": [{"from": "User", "type": "video", "value": "x"}]},
-            "bad_field: turn 1 has the type 'video'",
+            "bad_field: turn 1: the type 'video'",
         ),
         (
             {"conversations": [{"from": "User", "type": "audio", "value": ""}]},
-            "bad_field: turn 1 has '' in place of a path",
+            "bad_field: turn 1: '' in place of a path",
         ),
         (
             {"conversations": [{"from": "User", "type": "audio", "value": "a", "duration": "2"}]},
@@ -115,9 +115,25 @@ def test_forms(fields: dict[str, Any], wanted: list[Turn]) -> None:
         ),
         (
             {"messages": [{"role": "user", "content": [{"type": "image"}]}]},
-            "bad_field: turn 1 has a content of type 'image'",
+            "bad_field: turn 1: a content of type 'image'",
         ),
-        ({"messages": [{"role": "user", "content": None}]}, "bad_field: turn 1 has None in place of a text"),
+        (
+            {"conversations": [{"from": "User", "type": "text", "value": "x"}], "custom": "y"},
+            "bad_field: custom is 'y'; NeMo reads only an object",
+        ),
+        ({"messages": [{"role": "user", "content": []}]}, "bad_field: turn 1: an empty content"),
+        (
+            {"audios": "a.wav", "messages": [{"role": "user", "content": "<audio>"}]},
+            "bad_field: audios is 'a.wav', not a list",
+        ),
+        (
+            {
+                "sound": "a.wav",
+                "messages": [{"role": "user", "content": "Hear <sound> it"}, {"role": "gpt", "content": 5}],
+            },
+            "bad_field: turn 4: 5 in place of a text",
+        ),
+        ({"messages": [{"role": "user", "content": None}]}, "bad_field: turn 1: None in place of a text"),
     ],
 )
 def test_what_cannot_be_used_names_its_turn(fields: dict[str, Any], why: str) -> None:

@@ -82,6 +82,33 @@ def test_conversations_in_the_store_are_inputs(
     assert trees[0] == trees[1]
 
 
+def test_every_command_knows_conversations_in_the_store(
+    bucket: Bucket, run: Prepcli, mini_corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`filter` and `split` write what they write of files, with the addresses of the audio."""
+    monkeypatch.chdir(tmp_path)
+    folder = Path(shutil.copytree(mini_corpus, tmp_path / "corpus"))
+    chats = write_conversations(folder / "manifest.json")
+    (folder / "list.json").write_text(f"[{','.join(chats.read_text().splitlines())}]")
+    address = bucket.upload(folder, "in")
+    calls = {
+        "kept.json": ("filter", "kept.json", "--keep", "duration > 2"),
+        "parts/dev.json": ("split", "parts", "--part", "dev=10", "--part", "train=rest", "--by", "id"),
+    }
+    for name, (command, *more) in calls.items():
+        assert run(command, f"{address}/{chats.name}", *more).code == 0
+        stored = Path(name).read_text()
+        assert prepcli(command, chats, *more, "--overwrite").code == 0
+        assert stored.replace(address, str(folder)) == Path(name).read_text()
+    found = run("inspect", f"{address}/{chats.name}", "--json").json
+    assert (found["kind"], found["records"], found["audio"][0]["missing"]) == ("conversations", 48, 0)
+    done = run("verify", f"{address}/{chats.name}")
+    assert (done.code, "is ok" in done.out) == (0, True)
+    done = run("score", f"{address}/list.json", "out.json")
+    wanted = "copy it to a disk, and there, jq -c '.[]' list.json > list.jsonl, and then prepcli conversations-to-tar"
+    assert (done.code, wanted in done.error_line) == (2, True), done.error_line
+
+
 def without_dates(files: dict[str, str]) -> dict[str, str]:
     """The metadata of tarred sets tells when the manifest was written."""
     return {name: data for name, data in files.items() if name != "metadata.yaml"}

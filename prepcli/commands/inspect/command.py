@@ -29,8 +29,8 @@ def inspect(
     record: Annotated[
         int | None,
         Option(
-            "Show only this record (from 0) and the header of its audio. In a set with indexes it is found "
-            "without reading the rest.",
+            "Show only this record (from 0) and the header of its audio; of a conversation, all turns. In a set with "
+            "indexes it is found without reading the rest.",
             metavar="N",
             minimum=0,
             disables=("html", "csv", "num_audio_files", "num_workers"),

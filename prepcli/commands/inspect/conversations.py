@@ -13,9 +13,9 @@ from prepcli.commands.inspect.report import Inspection
 from prepcli.commands.inspect.sample import EvenSample
 from prepcli.errors import RecordRejected
 from prepcli.interface.reports import percentiles
-from prepcli.manifest.conversations import Turn, is_left_out, turns_of
-from prepcli.manifest.json_kinds import decoded
-from prepcli.storage.containers import UNUSABLE, Catalogue
+from prepcli.manifest.conversations import Turn, turns_of, values_of
+from prepcli.manifest.lines import read_line
+from prepcli.storage.containers import Catalogue
 from prepcli.storage.paths import absolute
 
 NUM_DIALOGUES = 3
@@ -51,25 +51,18 @@ def look_at_conversations(catalogues: Sequence[Catalogue], num_audio_files: int,
 
 def _dialogue(line: bytes, path: str, number: int, report: Inspection) -> Dialogue | None:
     """The conversation in a line of a catalogue; None, noted in the report, if it is skipped or cannot be used."""
-    fields = decoded(line)
-    if not isinstance(fields, dict):
-        _refuse("broken_json", "it is not a JSON object", path, number, report)
-    elif is_left_out(fields):
-        report.skipped += 1
-    elif UNUSABLE in fields:
-        reason, _, detail = str(fields[UNUSABLE]).partition(": ")
-        _refuse(reason, detail, path, number, report)
-    else:
-        try:
-            return Dialogue(path, number, str(fields.get("id", "")), fields.get("duration", 0.0), turns_of(fields))
-        except RecordRejected as rejected:  # the catalogue has read it
-            _refuse(rejected.reason.value, rejected.detail, path, number, report)
+    try:
+        usable = read_line(line, cuts=False)
+        if usable is not None and usable.record is not None:
+            record = usable.record
+            turns = turns_of(values_of(record.fields))
+            return Dialogue(path, number, str(record.get("id", "")), record.duration, turns)
+        report.skipped += bool(line.strip())
+    except RecordRejected as rejected:
+        reason = rejected.reason.value
+        report.unusable[reason] = report.unusable.get(reason, 0) + 1
+        report.first_unusable = report.first_unusable or f"{path}:{number}: {rejected.detail}"
     return None
-
-
-def _refuse(reason: str, detail: str, path: str, number: int, report: Inspection) -> None:
-    report.unusable[reason] = report.unusable.get(reason, 0) + 1
-    report.first_unusable = report.first_unusable or f"{path}:{number}: {detail}"
 
 
 def _shown(dialogue: Dialogue) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from prepcli.commands.inspect.kinds import Subject, what_is
 from prepcli.commands.inspect.report import FoundAudio, FoundRecord
 from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.errors import RecordRejected, UsageError, option
+from prepcli.formats.conversations import ConversationSet
 from prepcli.formats.indexes import (
     MIRROR,
     DamagedError,
@@ -31,17 +32,20 @@ from prepcli.formats.names import path_in
 from prepcli.formats.npy import read_npy
 from prepcli.formats.pairs import is_placeholder
 from prepcli.formats.tar import read_content, walk_headers
+from prepcli.jobs.inputs.conversations import conversation_file, conversation_tars
 from prepcli.jobs.records import base_directories
+from prepcli.manifest.conversations import PLACEHOLDERS, turns_of, values_of
 from prepcli.manifest.fields import with_audio_filepath
 from prepcli.manifest.mixing import leaves_of
+from prepcli.manifest.record import Record
 from prepcli.storage.containers import Catalogue
-from prepcli.storage.paths import AnyPath, path_of
+from prepcli.storage.paths import AnyPath, absolute, path_of
 
 _NUMBER = re.compile(r"(\d+)\D*$")
 
 
 def find_record(spec: str, number: int, audio_base_dir: AnyPath | None) -> FoundRecord:
-    """Read record `number` (from 0) of a manifest, a tarred set, a Shar set or a mix of these.
+    """Read record `number` (from 0) of a manifest, a tarred set, a Shar set or a mix of these, or of conversations.
 
     Files without a current index are read to count their lines.
 
@@ -49,10 +53,13 @@ def find_record(spec: str, number: int, audio_base_dir: AnyPath | None) -> Found
         UsageError: the set has fewer records, or is not a set of records; or a file is compressed or damaged.
     """
     subject = what_is(spec)
+    if subject.kind == "conversations":
+        return _find_conversation(spec, subject, number, audio_base_dir)
     names = [] if subject.data is None else [path for leaf in leaves_of(subject.data) for path in leaf.paths]
     if not names or isinstance(names[0], Catalogue):
         raise UsageError(
-            f"{spec} is {subject.title}: {option('--record')} takes manifests, cuts, tarred sets and Shar sets"
+            f"{spec} is {subject.title}: {option('--record')} takes manifests, cuts, tarred sets, Shar sets and "
+            "conversations"
         )
     paths = [path_of(path) for path in names]
     left = number
@@ -63,7 +70,47 @@ def find_record(spec: str, number: int, audio_base_dir: AnyPath | None) -> Found
             audio = [_described_audio(located) for located in named_audio(subject, path, left, line, audio_base_dir)]
             return FoundRecord(number, str(path), left + 1, line, audio)
         left -= len(offsets) - 1
-    raise UsageError(f"{spec} has {number - left:,} records, counted from 0: there is no record {number:,}")
+    raise _beyond(spec, number, number - left)
+
+
+def _beyond(spec: str, number: int, num_records: int) -> UsageError:
+    return UsageError(f"{spec} has {num_records:,} records, counted from 0: there is no record {number:,}")
+
+
+def _find_conversation(spec: str, subject: Subject, number: int, audio_base_dir: AnyPath | None) -> FoundRecord:
+    """Read conversation `number` in NeMo's form, with the audio of its turns; raises as `find_record`."""
+    catalogues = [conversation_file(spec, audio_base_dir, PLACEHOLDERS)]
+    if isinstance(subject.export, ConversationSet):
+        catalogues = conversation_tars(subject.export, PLACEHOLDERS)
+    left = number
+    for catalogue in catalogues:
+        if catalogue.endswith(".tar"):
+            count = 0
+            for count, line in enumerate(catalogue.read(absolute(catalogue)), 1):
+                if count > left:
+                    return _conversation(line, number, catalogue, left)
+        else:
+            offsets = _offsets(path_of(catalogue), "jsonl", subject)
+            count = len(offsets) - 1
+            if left < count:
+                read: Any = catalogue.read
+                line = next(read(absolute(catalogue), start=int(offsets[left]), first=left + 1))
+                return _conversation(line, number, catalogue, left)
+        left -= count
+    raise _beyond(spec, number, number - left)
+
+
+def _conversation(line: bytes, number: int, path: str, at: int) -> FoundRecord:
+    try:
+        record = Record.parse(line)
+        turns = turns_of(values_of(record.fields))
+    except RecordRejected as rejected:
+        raise UsageError(f"{path}:{at + 1} cannot be used: {rejected.detail}") from None
+    names = dict.fromkeys(turn.audio for turn in turns if turn.text is None)
+    others = record.fields.keys() - {"audio_filepath", "conversations"}
+    fields = {name: record.get(name) for name in record.fields if name in others}
+    audio = [_described_audio(Located(name, name)) for name in names]
+    return FoundRecord(number, str(path), at + 1, fields, audio, [turn.document() for turn in turns])
 
 
 def _offsets(path: AnyPath, kind: IndexKind, subject: Subject) -> Offsets:

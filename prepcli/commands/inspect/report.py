@@ -52,8 +52,11 @@ def _record(record: dict[str, Any]) -> str:
 def _lines_of_record(record: "FoundRecord") -> list[str]:
     """The lines that the command prints for a record."""
     lines = [f"record {record.number:,}: {record.file}:{record.line}"]
-    for name, value in record.fields.items():
-        text = text_of(value)
+    values = {name: text_of(value) for name, value in record.fields.items()}
+    for number, turn in enumerate(record.turns, 1):
+        place = [f"{name} {turn[name]:g} s" for name in ("offset", "duration") if name in turn]
+        values[f"turn {number}, {turn['from']}"] = ", ".join([text_of(turn["value"]), *place])
+    for name, text in values.items():
         lines.append(f"  {name:<22}{text if len(text) <= 200 else text[:197] + '...'}")
     for audio in record.audio:
         lines.append(f"audio  {audio.where}")
@@ -78,14 +81,15 @@ class FoundAudio(msgspec.Struct):
     problem: str | None = None
 
 
-class FoundRecord(msgspec.Struct):
-    """Record `number` (from 0) of a set, in `line` (from 1) of `file`."""
+class FoundRecord(msgspec.Struct, omit_defaults=True):
+    """Record `number` (from 0) of a set, in `line` (from 1) of `file`; `turns` of a conversation are in NeMo's form."""
 
     number: int
     file: str
     line: int
     fields: dict[str, Any]
     audio: list[FoundAudio]
+    turns: list[dict[str, Any]] = []
 
 
 class NamedShare(msgspec.Struct):

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from prepcli.audio.info import AudioInfo
 from prepcli.audio.limits import segment_samples
@@ -13,8 +13,8 @@ from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.conversations import MANIFEST_NAME, META_NAME, TAR_NAME, ConversationSet
 from prepcli.formats.tar import read_members
 from prepcli.gate import check_rate
-from prepcli.manifest.conversations import Turn, turns_of
-from prepcli.manifest.json_kinds import decoded
+from prepcli.manifest.conversations import Turn, of_turn, turns_of, values_of
+from prepcli.manifest.fields import parse_fields
 
 
 class ConversationShard(NamedTuple):
@@ -53,10 +53,12 @@ def check(shard: ConversationShard) -> ShardReport:
     report = ShardReport()
     name = shard.tar.path.name
     members = _members(shard, report)
-    ids = list(_of_lines(shard.manifest, members, report) if shard.manifest else _of_pairs(members, name, report))
-    report.count_ids(ids)
-    if shard.num_stated not in (None, len(ids)):
-        report.problems.append(f"{META_NAME}: {name} has {len(ids)} conversations, not {shard.num_stated}")
+    if shard.manifest is not None:
+        _check_lines(shard.manifest, members, report)
+    else:
+        _check_pairs(members, name, report)
+    if shard.num_stated not in (None, report.num_lines):
+        report.problems.append(f"{META_NAME}: {name} has {report.num_lines} conversations, not {shard.num_stated}")
     for extra in members:
         report.problems.append(f"{name}: member {extra[0]} belongs to no turn")
     if not report.problems:
@@ -80,16 +82,16 @@ def _members(shard: ConversationShard, report: ShardReport) -> Members:
             yield member.name, check_audio(data, member.name, shard.tar.path, f"{name}: {member.name}", report)
 
 
-def _of_lines(manifest: CheckedFile, members: Members, report: ShardReport) -> Iterator[str]:
-    """Check the lines of a manifest against the members; yields the ids."""
+def _check_lines(manifest: CheckedFile, members: Members, report: ShardReport) -> None:
+    """Check the lines of a manifest against the members. Ids may repeat: files that are joined often have the same."""
     content = ContentHash(manifest.published)
     seen: set[str] = set()
     with manifest.path.open("rb") as file:
         for number, text in enumerate(file, start=1):
             content.update(text)
             where = f"{manifest.path.name}:{number}"
-            fields, turns = _conversation(text, where, report)
-            for turn in turns:
+            report.num_lines += 1
+            for place, turn in enumerate(_turns(text, where, report), 1):
                 if turn.text is None:
                     found = next(members, None)
                     if found is None or found[0] != turn.audio:
@@ -99,13 +101,12 @@ def _of_lines(manifest: CheckedFile, members: Members, report: ShardReport) -> I
                     if turn.audio in seen:
                         report.problems.append(f"{where}: names {turn.audio} again; names must be unique")
                     seen.add(turn.audio)
-                    _check_turn(turn, found[1], where, report)
-            yield str(fields.get("id", number))
+                    _check_turn(place, turn, found[1], where, report)
     report.compare(manifest.path.name, content)
 
 
-def _of_pairs(members: Members, name: str, report: ShardReport) -> Iterator[str]:
-    """Check the pairs of a tar; yields the ids."""
+def _check_pairs(members: Members, name: str, report: ShardReport) -> None:
+    """Check the pairs of a tar."""
     for first in members:
         second = next(members, None)
         pair = sorted([first, *([second] if second else [])], key=lambda member: not member[0].endswith(".json"))
@@ -114,34 +115,29 @@ def _of_pairs(members: Members, name: str, report: ShardReport) -> Iterator[str]
         if len(pair) < 2 or len(stems) > 1 or not isinstance(text, bytes):
             report.problems.append(f"{name}: {first[0]} is not followed by its pair; NeMo reads two members at a time")
             return
-        fields, turns = _conversation(text, f"{name}: {pair[0][0]}", report)
-        for turn in turns:
+        report.num_lines += 1
+        for place, turn in enumerate(_turns(text, f"{name}: {pair[0][0]}", report, pair[1][0]), 1):
             if turn.text is None:
-                _check_turn(turn, pair[1][1], f"{name}: {pair[0][0]}", report)
-        yield str(fields.get("id", pair[0][0]))
+                _check_turn(place, turn, pair[1][1], f"{name}: {pair[0][0]}", report)
 
 
-def _conversation(text: bytes, where: str, report: ShardReport) -> tuple[dict[str, Any], list[Turn]]:
-    fields = decoded(text)
+def _turns(text: bytes, where: str, report: ShardReport, sound: str = "") -> list[Turn]:
+    """The turns in a JSON; `sound`: the audio of one that names none."""
     try:
-        return (fields, turns_of(fields)) if isinstance(fields, dict) else ({}, _not_json(where, report))
+        return turns_of(({"sound": sound} if sound else {}) | values_of(parse_fields(text)))
     except RecordRejected as rejected:
         report.problems.append(f"{where}: {rejected.detail}")
-        return fields, []
+        return []
 
 
-def _not_json(where: str, report: ShardReport) -> list[Turn]:
-    report.problems.append(f"{where}: it is not a JSON object")
-    return []
-
-
-def _check_turn(turn: Turn, info: AudioInfo | bytes | None, where: str, report: ShardReport) -> None:
+def _check_turn(number: int, turn: Turn, info: AudioInfo | bytes | None, where: str, report: ShardReport) -> None:
     if not isinstance(info, AudioInfo):
         return
     try:
         check_rate("sampling_rate", turn.more.get("sampling_rate"), info.sampling_rate)
         _, num_samples = segment_samples(info, turn.offset, turn.duration)
     except RecordRejected as rejected:
-        report.problems.append(f"{where}: {turn.audio}: {rejected.detail}")
+        named = RecordRejected(rejected.reason, f"{turn.audio}: {rejected.detail}")
+        report.problems.append(f"{where}: {of_turn(number, named).detail}")
     else:
         report.seconds += num_samples / info.sampling_rate

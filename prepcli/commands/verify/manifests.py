@@ -26,10 +26,9 @@ from prepcli.formats.plain_codes import CODES_PATH, MANIFEST_NAME
 from prepcli.gate import RATE_FIELDS, check_rate
 from prepcli.jobs.inputs.conversations import holds_conversations
 from prepcli.jobs.records import OWN_AUDIO, base_directories
-from prepcli.manifest.conversations import is_left_out, turns_of
+from prepcli.manifest.conversations import is_left_out, of_turn, turns_of, values_of
 from prepcli.manifest.fields import decode_value, parse_fields
 from prepcli.manifest.foreign import check_is_json_lines
-from prepcli.manifest.json_kinds import decoded
 from prepcli.manifest.lines import read_line
 from prepcli.manifest.record import Record
 from prepcli.manifest.scan import Range, blocks_of, lines_of, ranges_of
@@ -237,20 +236,18 @@ def check_conversations(part: ManifestPart) -> PartReport:
 
 
 def _turn_problems(line: bytes, tar: AnyPath | None, base_dir: str, probe: Probes, report: PartReport) -> Iterator[str]:
-    fields = decoded(line)
-    if not isinstance(fields, dict):
-        yield "it is not a JSON object" if line.strip() else "a blank line, which ends NeMo's reading"
+    if not line.strip():
+        yield "a blank line, which ends NeMo's reading"
         return
-    if is_left_out(fields):
-        return
-    report.num_records += 1
     try:
+        fields = values_of(parse_fields(line))
+        if is_left_out(fields):
+            return
+        report.num_records += 1
         turns = turns_of(fields)
     except RecordRejected as rejected:
         yield rejected.detail
         return
-    if all(turn.text is not None for turn in turns):
-        yield "no turn has audio"
     for number, turn in enumerate(turns, 1):
         if turn.text is None:
             path = path_in(base_dir, turn.audio) if tar is None else name_in(absolute(tar), turn.audio)
@@ -260,7 +257,7 @@ def _turn_problems(line: bytes, tar: AnyPath | None, base_dir: str, probe: Probe
                 check_rate("sampling_rate", turn.more.get("sampling_rate"), info.sampling_rate)
             except RecordRejected as rejected:
                 where = "" if path in rejected.detail else f"{path}: "
-                yield f"turn {number}: {where}{rejected.detail}"
+                yield of_turn(number, RecordRejected(rejected.reason, f"{where}{rejected.detail}")).detail
 
 
 def _lines_of(lines: Range, report: PartReport) -> Iterator[bytes]:

@@ -79,11 +79,11 @@ def line(
     offset: float | None = None,
     crc32: int | None = None,
 ) -> bytes:
-    """A line of a catalogue: `name` is `FILE::MEMBER`, `duration` and `offset` are in seconds.
+    """A line of a catalogue: `name` is `FILE::MEMBER` or empty, `duration` and `offset` are in seconds.
 
     `crc32`: the CRC-32 of the audio, as `prepcli.formats.archives.checksum` computes it; None: unknown.
     """
-    place: dict[str, Any] = {"audio_filepath": encodable(name)}
+    place: dict[str, Any] = {"audio_filepath": encodable(name)} if name else {}
     if crc32 is not None:
         place[BEGINNING] = crc32
     if offset is not None:

@@ -1,7 +1,7 @@
 """Conversations as inputs: files of lines, NeMo's tars with manifests, and tars of pairs of JSON and audio."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,15 +16,17 @@ from prepcli.interface.options import PathText
 from prepcli.jobs.inputs.catalogue import line, unusable
 from prepcli.jobs.inputs.kinds import CONVERSATIONS
 from prepcli.jobs.inputs.named import OtherInputs
-from prepcli.manifest.conversations import PLACEHOLDERS, Turn, is_left_out, other_fields, turns_of
+from prepcli.manifest.conversations import PLACEHOLDERS, Turn, is_left_out, of_turn, other_fields, turns_of, values_of
+from prepcli.manifest.fields import parse_fields
 from prepcli.manifest.json_kinds import CONVERSATIONS as LINES
-from prepcli.manifest.json_kinds import decoded
 from prepcli.manifest.kinds import kind_of
 from prepcli.manifest.scan import Range, lines_of
 from prepcli.manifest.sources import check_file, expand_paths
-from prepcli.storage.addresses import is_address
 from prepcli.storage.containers import Catalogue, name_in
 from prepcli.storage.paths import AnyPath, absolute, is_dir, path_of
+
+_IN_ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
+"""JSON has line breaks only between its parts; in its texts they are `\\n`."""
 
 
 def holds_conversations(path: str) -> bool:
@@ -41,7 +43,7 @@ def conversation_file(path: str, audio_base_dir: AnyPath | None, placeholders: S
     if (tar := tar_of(path_of(path))) is not None:
         return conversation_shard(path, tar, placeholders)
     folder = absolute_folder(str(audio_base_dir or path_of(path).parent))
-    read = partial(_lines_of_file, folder=folder, placeholders=tuple(placeholders))
+    read = partial(conversation_lines, folder=folder, placeholders=tuple(placeholders))
     return Catalogue(path, read, (), f"conversations {folder} {list(placeholders)}", CONVERSATIONS)
 
 
@@ -59,22 +61,21 @@ def conversation_tars(stored: ConversationSet, placeholders: Sequence[str]) -> l
 
 def conversation_shard(manifest: str, tar: AnyPath, placeholders: Sequence[str]) -> Catalogue:
     """The catalogue of a manifest of conversations whose audio lies in a tar."""
-    read = partial(_lines_of_shard, tar=absolute(tar), placeholders=tuple(placeholders))
+    read = partial(conversation_lines, tar=absolute(tar), placeholders=tuple(placeholders))
     return Catalogue(manifest, read, (str(tar),), f"conversations {list(placeholders)}", CONVERSATIONS)
 
 
-def _lines_of_file(path: str, folder: str, placeholders: Sequence[str]) -> Iterator[bytes]:
-    maker = _Maker(placeholders)
-    for text in lines_of(Range(path, 0, None)):
-        if text.strip():
-            yield maker.line(text, lambda name: path_in(folder, name))
+def conversation_lines(
+    path: str, placeholders: Sequence[str], folder: str = "", tar: str = "", start: int = 0, first: int = 1
+) -> Iterator[bytes]:
+    """The lines of a catalogue for those of a file, whose audio lies in `tar`, or below `folder`.
 
-
-def _lines_of_shard(path: str, tar: str, placeholders: Sequence[str]) -> Iterator[bytes]:
-    maker = _Maker(placeholders)
-    for text in lines_of(Range(path, 0, None)):
-        if text.strip():
-            yield maker.line(text, lambda name: name_in(tar, name))
+    `start`: the byte at which to begin, where line `first` begins.
+    """
+    maker, stem = _Maker(placeholders), os.path.basename(path).partition(".")[0]
+    for number, text in enumerate(lines_of(Range(path, start, None)), first):
+        where, id = f"{path}:{number}", f"{stem}-{number}"
+        yield maker.line(text, where, id, lambda name: name_in(tar, name) if tar else path_in(folder, name))
 
 
 def _lines_of_pairs(path: str, placeholders: Sequence[str]) -> Iterator[bytes]:
@@ -93,7 +94,8 @@ def _lines_of_pairs(path: str, placeholders: Sequence[str]) -> Iterator[bytes]:
                 yield unusable(name_in(path, key), RecordRejected(RejectReason.BAD_FIELD, what))
                 continue
             file.seek(texts[0][1])
-            yield maker.line(file.read(texts[0][2]), lambda _, name=audio[0]: name_in(path, name), sound=audio[0])
+            text = file.read(texts[0][2]).translate(_IN_ONE_LINE)
+            yield maker.line(text, "", key, lambda _, name=audio[0]: name_in(path, name), sound=audio[0])
 
 
 class _Maker:
@@ -103,37 +105,36 @@ class _Maker:
         self._placeholders = placeholders
         self._probes = Probes(256)
 
-    def line(self, text: bytes, place: Any, sound: str = "") -> bytes:
-        """The line of a conversation.
+    def line(self, text: bytes, where: str, id: str, place: Any, sound: str = "") -> bytes:
+        """The line of a conversation. Blank lines and broken JSON stay as they are.
 
         Args:
             text: its JSON.
+            where: its place, which names a conversation without audio.
+            id: the id of a conversation that has none; NeMo needs one.
             place: gives the place of audio that it names.
             sound: the audio of a conversation that names none.
         """
-        fields = decoded(text)
-        if not isinstance(fields, dict):
-            return text.rstrip(b"\r\n") + b"\n"  # the reader of the line reports why it cannot be used
-        if sound and "sound" not in fields:
-            fields["sound"] = sound
-        more = other_fields(fields)
-        if is_left_out(fields):
-            more["_skipme"] = True
-        named = str(fields.get("id", "conversation"))
         try:
-            turns = [self._placed(turn, number, place) for number, turn in self._numbered(fields)]
+            raw = parse_fields(text)
+        except RecordRejected:
+            return text.rstrip(b"\r\n") + b"\n"  # the reader of the line reports why it cannot be used
+        marks: dict[str, Any] = {}
+        try:
+            fields = values_of(raw)
+            if is_left_out(fields):
+                marks["_skipme"] = True
+            if sound and "sound" not in fields:
+                fields["sound"] = sound
+            turns = turns_of(fields, self._placeholders)
+            turns = [self._placed(turn, number, place) for number, turn in enumerate(turns, 1)]
         except RecordRejected as rejected:
-            return unusable(named, rejected, more | {"conversations": fields.get("conversations", [])})
+            return unusable("", rejected, raw | marks)
         audio = [turn for turn in turns if turn.text is None]
-        if not audio:
-            what = "no turn has audio; NeMo reads texts by the types txt and txt_jsonl"
-            return unusable(named, RecordRejected(RejectReason.MISSING_FIELD, what), more)
         seconds = sum(turn.duration or 0.0 for turn in audio)
+        more = {"id": id} | {name: raw[name] for name in other_fields(fields)} | marks
         made = {"conversations": [turn.document() for turn in turns]}
-        return line(audio[0].audio, round(seconds, 6), more | made)
-
-    def _numbered(self, fields: Mapping[str, Any]) -> list[tuple[int, Turn]]:
-        return list(enumerate(turns_of(fields, self._placeholders), 1))
+        return line(audio[0].audio if audio else where, round(seconds, 6), more | made)
 
     def _placed(self, turn: Turn, number: int, place: Any) -> Turn:
         """A turn whose audio has an absolute path and a duration; a reject names the turn."""
@@ -144,10 +145,10 @@ class _Maker:
             return turn._replace(audio=path)
         try:
             seconds = self._probes(path).duration - turn.offset
+            if not seconds > 0:
+                raise RecordRejected(RejectReason.BEYOND_AUDIO, "it begins after the end of its audio")
         except RecordRejected as rejected:
-            raise RecordRejected(rejected.reason, f"turn {number}: {rejected.detail}") from None
-        if not seconds > 0:
-            raise RecordRejected(RejectReason.BEYOND_AUDIO, f"turn {number} begins after the end of its audio")
+            raise of_turn(number, rejected) from None
         return turn._replace(audio=path, duration=round(seconds, 9))
 
 
@@ -165,9 +166,8 @@ def conversations_in(placeholders: Sequence[str], audio_base_dir: Any) -> OtherI
     def found(path: str, _: bool) -> list[Catalogue]:
         if is_dir(path):
             catalogues = _in_folder(path, wanted)
-        else:  # of objects, the lines decide
-            is_one = is_address(path) or holds_conversations(path)
-            catalogues = [conversation_file(path, audio_base_dir, wanted)] if is_one else None
+        else:
+            catalogues = [conversation_file(path, audio_base_dir, wanted)] if holds_conversations(path) else None
         if catalogues is None:
             raise UsageError(
                 f"{path} has no conversations: JSON lines with conversations or messages (of a list, jq -c '.[]' makes "

@@ -53,7 +53,7 @@ def test_lines_that_cannot_be_used(tmp_path: Path) -> None:
     found = prepcli("inspect", chats, "--json").json
     assert (found["records"], found["skipped"], found["lines"]) == (4, 1, 6)
     assert found["unusable"] == {"bad_field": 1, "broken_json": 1}
-    assert found["first_unusable"].startswith(f"{chats}:2: turn 1 has the role 'narrator'")
+    assert found["first_unusable"].startswith(f"{chats}:2: turn 1: the role 'narrator'")
     assert "2 lines cannot be used (1 bad_field, 1 broken_json); the first is" in prepcli("inspect", chats).out
 
 
@@ -74,6 +74,31 @@ def test_what_filter_has_written(tmp_path: Path) -> None:
     found = prepcli("inspect", kept, "--json").json
     assert (found["kind"], found["turns"]) == ("conversations", TURNS["swift"])
     assert [run["command"] for run in found["runs"]] == ["filter"]
+
+
+@pytest.mark.parametrize("form", ["", "nemo", "sharegpt-webdataset"])
+def test_one_conversation(form: str, tmp_path: Path) -> None:
+    """All turns with their numbers and the header of their audio, of a file and of both kinds of sets."""
+    lines = conversations_of(read_lines(SHORT_CORPUS / "manifest.json")[:6])
+    source = write_lines(tmp_path / "chats.jsonl", lines)
+    base = ["--audio-base-dir", SHORT_CORPUS]
+    if form:
+        more = ("--form", form, "--num-shards", 2, *base)
+        assert prepcli("conversations-to-tarred", source, tmp_path / "set", *more).code == 0
+        source, base = tmp_path / "set", []
+    done = prepcli("inspect", source, "--record", 4, *base, "--json")
+    assert done.code == 0, done.err
+    found = done.json
+    assert (found["fields"]["id"], found["line"]) == ("chat4", 2 if form else 5)
+    wanted = lines[4]["conversations"]
+    assert [turn["value"] for turn in found["turns"][::2]] == [turn["value"] for turn in wanted[::2]]
+    duration = wanted[1]["duration"]
+    assert found["turns"][1]["duration"] == pytest.approx(duration, abs=1e-4)
+    assert [audio["description"].partition(" Hz, ")[2].split()[0] for audio in found["audio"]] == [f"{duration:.3f}"]
+    out = prepcli("inspect", source, "--record", 4, *base).out
+    assert "  turn 1, User          Write what you hear.\n  turn 2, User          " in out
+    done = prepcli("inspect", source, "--record", 6, *base)
+    assert (done.code, "has 6 records, counted from 0: there is no record 6" in done.err) == (2, True)
 
 
 def page_of(source: Path, folder: Path, *options: object) -> str:

@@ -51,8 +51,7 @@ def edited(lines: Lines, turn: int, **values: object) -> None:
             "turn 2: duration is '1'; it must be a number of seconds",
         ),
         (lambda lines: lines[2].update(conversations=[]), "conversations has no turns"),
-        (lambda lines: lines[2]["conversations"].pop(1), "no turn has audio"),
-        (lambda lines: lines.insert(2, []), "it is not a JSON object"),
+        (lambda lines: lines.insert(2, []), "the line is not a JSON object: expected `object`, got `array`"),
     ],
 )
 def test_problems_have_the_line_and_the_turn(corpus: Path, change: Callable[[Lines], None], problem: str) -> None:

@@ -63,6 +63,60 @@ def test_the_manifest_of_a_shard_goes_with_its_tar(stored: Path, tmp_path: Path)
     assert prepcli("verify", tmp_path / "one").code == 0
 
 
+def test_conversations_of_texts_stay_among_the_others(tmp_path: Path) -> None:
+    """They have no audio, so their seconds are 0; a set of pairs has no place for them."""
+    lines = conversations_of(RECORDS)
+    for number in (0, 3):
+        del lines[number]["conversations"][1]
+    chats = write_lines(tmp_path / "chats.jsonl", lines)
+    assert prepcli("filter", chats, tmp_path / "kept.json", "--keep", "duration < 60").code == 0
+    kept = read_lines(tmp_path / "kept.json")
+    assert [line["duration"] == 0 for line in kept] == [True, False, False] * 2
+    options = ("--shard-size", 2, "--json")
+    for name in ("chats.jsonl", "kept.json"):
+        done = prepcli("conversations-to-tarred", tmp_path / name, tmp_path / f"{name}.set", *options)
+        assert (done.code, done.json["records_out"]) == (0, 6), done.err
+    assert tree(tmp_path / "chats.jsonl.set") == tree(tmp_path / "kept.json.set")
+    for made in (chats, tmp_path / "kept.json", tmp_path / "kept.json.set"):
+        assert prepcli("verify", made).code == 0
+        assert prepcli("inspect", made, "--json").json["records"] == 6
+    assert prepcli("split", chats, tmp_path / "parts", "--part", "a=3", "--part", "b=rest").code == 0
+    assert [len(read_lines(tmp_path / f"parts/{part}.json")) for part in "ab"] == [3, 3]
+    done = prepcli("conversations-to-tarred", chats, tmp_path / "pairs", "--form", "sharegpt-webdataset", "--json")
+    assert (done.code, done.json["rejects"]) == (3, 2)
+    texts = write_lines(tmp_path / "texts.jsonl", [lines[0], lines[3]])
+    for more in ((), ("--shard-hours", 1)):
+        done = prepcli("conversations-to-tarred", texts, tmp_path / "texts", *more, "--overwrite", "--json")
+        assert (done.code, done.json["records_out"]) == (0, 2), done.err
+
+
+def test_each_conversation_has_an_id(tmp_path: Path) -> None:
+    """NeMo stops at a line without one; it tells the line of the user, and stays the same in all that is made of it."""
+    lines = [{name: value for name, value in line.items() if name != "id"} for line in conversations_of(RECORDS[:3])]
+    chats = write_lines(tmp_path / "chats.jsonl", lines)
+    assert prepcli("filter", chats, tmp_path / "kept.json", "--drop", "duration == 0").code == 0
+    assert prepcli("conversations-to-tarred", tmp_path / "kept.json", tmp_path / "set").code == 0
+    wanted = ["chats-1", "chats-2", "chats-3"]
+    for path in (tmp_path / "kept.json", tmp_path / "set/manifest_0.jsonl"):
+        assert [line["id"] for line in read_lines(path)] == wanted
+    found = prepcli("inspect", chats, "--record", 2, "--json").json
+    assert found["fields"]["id"] == wanted[2]
+
+
+def test_rejects_are_lines_of_the_file(tmp_path: Path) -> None:
+    """Each has the line of the user, in its form, and its number: blank lines count, too."""
+    bad = {"messages": [{"role": "narrator", "content": "x"}], "audios": ["a.wav"], "topic": 7}
+    chats = write_lines(tmp_path / "chats.jsonl", conversations_of(RECORDS))
+    half = b'{"messages": [{"role": "user", "content": "\\ud83d"}]}\n'
+    chats.write_bytes(b"\n\n" + chats.read_bytes() + json.dumps(bad).encode() + b"\r\n" + half + b"\xff\n")
+    done = prepcli("conversations-to-tarred", chats, tmp_path / "set", "--max-rejects", 9, "--json")
+    assert (done.code, done.json["records_out"], done.json["rejects"]) == (0, 6, 3), done.err
+    rejects = read_lines(tmp_path / "set.prepcli/rejects.jsonl")
+    reasons = {line["manifest_line"]: line["reject_reason"] for line in rejects}
+    assert reasons == {9: "bad_field", 10: "bad_field", 11: "not_utf8"}
+    assert rejects[0].items() >= bad.items() and "audio_filepath" not in rejects[0]
+
+
 def test_a_list_of_conversations_names_what_makes_lines(tmp_path: Path) -> None:
     """The advice of other commands leads to a file that is read."""
     lines = [{"messages": [{"role": "user", "content": [{"type": "audio", "audio": RECORDS[0]["audio_filepath"]}]}]}]

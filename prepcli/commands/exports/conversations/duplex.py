@@ -29,7 +29,7 @@ from prepcli.formats.train_ds import write_train_ds
 from prepcli.formats.training_config import shar_entry
 from prepcli.jobs.record_job import RecordUnit
 from prepcli.jobs.source import items
-from prepcli.manifest.conversations import Turn, turns_of
+from prepcli.manifest.conversations import Turn, of_turn, turns_of
 from prepcli.manifest.record import Record
 from prepcli.storage.paths import NUMBER, absolute
 
@@ -64,12 +64,15 @@ def _dialogue(contents: AudioContents, number: int, record: Record, wanted: Conv
     info = probe(source, path)
     if info.num_channels != 2:
         raise RecordRejected(RejectReason.BAD_FIELD, f"{path} has {info.num_channels} channels; two voices need two")
-    for place, turn in enumerate(turns, 1):
+    for number, turn in enumerate(turns, 1):
         text, channel = turn.more.get("text"), turn.more.get("channel")
-        if not isinstance(text, str) or not text.strip() or channel not in (0, 1):
-            what = f"segment {place} has the text {text!r} and the channel {channel!r}; it needs a text, and 0 or 1"
-            raise RecordRejected(RejectReason.MISSING_FIELD, what)
-        locate(source, info, turn.offset, turn.duration, channel, wanted.policy, path)
+        try:
+            if not isinstance(text, str) or not text.strip() or channel not in (0, 1):
+                what = f"the text {text!r} and the channel {channel!r}; a segment needs a text, and 0 or 1"
+                raise RecordRejected(RejectReason.MISSING_FIELD, what)
+            locate(source, info, turn.offset, turn.duration, channel, wanted.policy, path)
+        except RecordRejected as rejected:
+            raise of_turn(number, rejected) from None
     return _Dialogue(source, info, path, sorted(turns, key=lambda turn: turn.offset))
 
 

@@ -1,6 +1,7 @@
 """The shards of conversations: their division, how they are written, and the section for a training config."""
 
 import json
+import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ from prepcli.formats.names import absolute_folder, brace_text
 from prepcli.formats.train_ds import write_train_ds
 from prepcli.jobs.record_job import RecordUnit, even_bounds, units_of
 from prepcli.jobs.source import RecordSource, items
-from prepcli.manifest.conversations import Turn, turns_of
+from prepcli.manifest.conversations import Turn, of_turn, turns_of
 from prepcli.manifest.record import Record, Value
 from prepcli.planning.arrays import Scratch, Values
 from prepcli.planning.split import by_count, by_seconds, in_order, seconds_of, selected
@@ -30,7 +31,9 @@ _NEMO_PLACEHOLDERS = (SOUND, "<speech>")
 AUDIO_TAG = "[audio]"
 """The tag in a training config that stands for audio in a prompt; in YAML it needs quotes, else it is a list."""
 _encode = msgspec.json.Encoder().encode
-_TURN_NAME = "{:07d}-{:02d}.{}"
+_TURN_NAME = "{:07d}-{:02d}-{:08x}.{}"
+"""The name of a member: the numbers of the conversation and of the turn, and the checksum of the audio. NeMo finds the
+audio of a batch by the names of members, so those of different sets must differ as well."""
 _NAMES = {"nemo": (TAR_NAME, MANIFEST_NAME), "sharegpt-webdataset": (PAIRS_NAME, "")}
 
 
@@ -77,7 +80,7 @@ def write_shard(contents: AudioContents, unit: RecordUnit, writer: UnitWriter, w
         with item:
             made = list(_audio_of(contents, item.number, item.record, wanted))
             if manifest is not None:
-                line = _nemo(item.record, item.number, made)
+                line = _nemo(item.record, made)
                 for turn, stored in made:
                     if stored is not None:
                         tar.add(turn.audio, stored.data)
@@ -113,11 +116,11 @@ def _audio_of(
             )
             stored = encoded(segment, wanted.target, wanted.policy, check=wanted.check)
         except RecordRejected as rejected:
-            raise RecordRejected(rejected.reason, f"turn {place}: {rejected.detail}") from None
+            raise of_turn(place, rejected) from None
         more = {name: value for name, value in turn.more.items() if name not in ("channel", "sampling_rate")}
         yield (
             turn._replace(
-                audio=_TURN_NAME.format(number, place, stored.format),
+                audio=_TURN_NAME.format(number, place, zlib.crc32(stored.data), stored.format),
                 offset=0.0,
                 duration=round(stored.num_samples / stored.sampling_rate, 9),
                 more={**more, "sampling_rate": stored.sampling_rate},
@@ -126,11 +129,10 @@ def _audio_of(
         )
 
 
-def _nemo(record: Record, number: int, made: Sequence[tuple[Turn, EncodedAudio | None]]) -> bytes:
+def _nemo(record: Record, made: Sequence[tuple[Turn, EncodedAudio | None]]) -> bytes:
     """The line of NeMo's form."""
-    turns = _encode([turn.document() for turn, _ in made])
-    given = {} if "id" in record.fields else {"id": f"{number:07d}"}
-    return record.to_json({**given, "conversations": msgspec.Raw(turns)}, ("audio_filepath", "duration", "_skipme"))
+    turns = msgspec.Raw(_encode([turn.document() for turn, _ in made]))
+    return record.to_json({"conversations": turns}, ("audio_filepath", "duration", "_skipme"))
 
 
 def _pair(
@@ -143,17 +145,17 @@ def _pair(
     """
     audio = [stored for _, stored in made if stored is not None]
     if len(audio) != 1:
-        detail = f"{len(audio)} turns have audio; a pair has one: {option('--form', 'nemo')} takes several"
+        detail = f"{len(audio) or 'no'} turns have audio; a pair has one: {option('--form', 'nemo')} takes any number"
         raise RecordRejected(RejectReason.BAD_FIELD, detail)
     for place, (turn, _) in enumerate(made, 1):
         wrong = ""
         if turn.role == "System":
-            wrong = "is of the system, and NeMo takes it for the assistant in this form"
+            wrong = "it is of the system, and NeMo takes it for the assistant in this form"
         elif any(name in (turn.text or "") for name in _NEMO_PLACEHOLDERS):
-            wrong = f"has {' or '.join(_NEMO_PLACEHOLDERS)} in its text, and NeMo takes it for audio"
+            wrong = f"it has {' or '.join(_NEMO_PLACEHOLDERS)} in its text, and NeMo takes it for audio"
         if wrong:
-            detail = f"turn {place} {wrong}: {option('--form', 'nemo')} keeps it"
-            raise RecordRejected(RejectReason.BAD_FIELD, detail)
+            rejected = RecordRejected(RejectReason.BAD_FIELD, f"{wrong}: {option('--form', 'nemo')} keeps it")
+            raise of_turn(place, rejected)
     key = f"{number:07d}"
     turns: list[dict[str, str]] = []
     for turn, stored in made:
@@ -164,9 +166,7 @@ def _pair(
             turns[-1]["value"] += f"\n{text}"
         else:
             turns.append({"from": name, "value": text})
-    given = {} if "id" in record.fields else {"id": key}
     changes: dict[str, Value] = {
-        **given,
         "sound": f"{key}.{audio[0].format}",
         "conversations": msgspec.Raw(_encode(turns)),
     }

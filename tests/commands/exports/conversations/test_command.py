@@ -151,8 +151,8 @@ def test_pairs_of_which_nemo_would_read_something_else(corpus: Path, tmp_path: P
     assert made(*call)["records_out"] == 1
     details = [line["reject_detail"] for line in read_lines(tmp_path / "out.prepcli/rejects.jsonl")]
     assert details == [
-        "turn 1 is of the system, and NeMo takes it for the assistant in this form: --form nemo keeps it",
-        "turn 2 has <sound> or <speech> in its text, and NeMo takes it for audio: --form nemo keeps it",
+        "turn 1: it is of the system, and NeMo takes it for the assistant in this form: --form nemo keeps it",
+        "turn 2: it has <sound> or <speech> in its text, and NeMo takes it for audio: --form nemo keeps it",
     ]
 
 
@@ -187,13 +187,12 @@ def test_one_bad_turn_rejects_the_conversation(corpus: Path, tmp_path: Path) -> 
     with (corpus / "bad.jsonl").open("a") as file:
         file.write("{broken\n")
     report = made(corpus / "bad.jsonl", tmp_path / "out", "--max-rejects", 9)
-    assert (report["records_out"], report["skipped"]) == (6, 1)
+    assert (report["records_out"], report["skipped"]) == (7, 1)
     rejects = read_lines(tmp_path / "out.prepcli/rejects.jsonl")
     found = {line["manifest_line"]: f"{line['reject_reason']}: {line['reject_detail']}" for line in rejects}
     assert found[2].startswith("missing_audio: turn 2: ")
     assert found[3].startswith("beyond_audio: turn 4: ")
-    assert found[4].startswith("bad_field: turn 1 has the role 'narrator'")
-    assert found[6].startswith("missing_field: no turn has audio")
+    assert found[4].startswith("bad_field: turn 1: the role 'narrator'")
     assert found[7].startswith("missing_field: conversations has no turns")
     assert found[13].startswith("broken_json")
 
@@ -212,7 +211,7 @@ def test_the_section_for_training_quotes_the_tag(corpus: Path, tmp_path: Path) -
     [
         (
             lambda text: text.replace("0000001-02", "0000001-07"),
-            "names 0000001-07.flac, but the next member is 0000001-02",
+            "flac, but the next member is 0000001-02",
         ),
         (lambda text: text.replace('"sampling_rate":22050', '"sampling_rate":16000', 1), "sampling_rate is 16000"),
         (lambda text: text.replace('"from":"User"', '"from":"Nobody"', 1), "the role 'Nobody'"),

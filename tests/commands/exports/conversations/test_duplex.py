@@ -100,10 +100,10 @@ def test_what_cannot_be_used(corpus: Path) -> None:
     reasons = sorted((line["reject_reason"], line["reject_detail"].rpartition("/")[2]) for line in rejects)
     assert reasons == [
         ("bad_field", "mono.wav has 1 channels; two voices need two"),
-        ("beyond_audio", "offset 9.5 s + duration 1 s ends 0.500 s after the end of the audio (10.000 s)"),
-        ("missing_field", "a segment has no duration"),
-        ("missing_field", "segment 2 has the text ' ' and the channel 0; it needs a text, and 0 or 1"),
-        ("missing_field", "segment 2 has the text 'a' and the channel 2; it needs a text, and 0 or 1"),
+        ("beyond_audio", "turn 2: offset 9.5 s + duration 1 s ends 0.500 s after the end of the audio (10.000 s)"),
+        ("missing_field", "turn 2: the segment has no duration"),
+        ("missing_field", "turn 2: the text ' ' and the channel 0; a segment needs a text, and 0 or 1"),
+        ("missing_field", "turn 2: the text 'a' and the channel 2; a segment needs a text, and 0 or 1"),
     ]
     write_lines(Path("apart.json"), [*segments, segments[0]])
     done = made("none", "duplex", source="apart.json")

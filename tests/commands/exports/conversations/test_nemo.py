@@ -9,7 +9,7 @@ import pytest
 import soundfile
 
 from tests.commands.exports.conversations.test_command import corpus as corpus
-from tests.commands.exports.conversations.test_command import made, nemo_lines, share_gpt_lines
+from tests.commands.exports.conversations.test_command import made, nemo_lines, share_gpt_lines, text
 from tests.conftest import Lines, write_lines
 from tests.support.running import prepcli
 
@@ -54,13 +54,32 @@ def test_tars_with_manifests(corpus: Path, tmp_path: Path) -> None:
     pytest.importorskip("nemo.collections.common")
     from nemo.collections.common.data.lhotse.text_adapters import NeMoMultimodalConversationJsonlAdapter
 
-    for name, lines in (("nemo", nemo_lines()), ("share_gpt", as_nemo(share_gpt_lines()))):
+    said = [text("System", "Be kind."), text("User", "Hello?"), text("Assistant", "Yes.")]
+    texts: Lines = [{"id": f"t{number}", "conversations": said} for number in range(6)]
+    mixed = [*texts[:5], *nemo_lines()[:3], texts[5]]  # no conversation of the first shard has audio
+    write_lines(corpus / "mixed.jsonl", mixed)
+    for name, lines in (("nemo", nemo_lines()), ("share_gpt", as_nemo(share_gpt_lines())), ("mixed", mixed)):
         outputs = made(corpus / f"{name}.jsonl", tmp_path / name, "--num-shards", 3)["outputs"]
         paths = outputs["manifest_filepath"], outputs["tarred_audio_filepaths"]
         read = NeMoMultimodalConversationJsonlAdapter(
             paths[0], audio_locator_tag="[audio]", tarred_audio_filepaths=paths[1], shard_seed=0
         )
         check(read, lines, corpus)
+
+
+def test_a_batch_of_two_sets(corpus: Path, tmp_path: Path) -> None:
+    """NeMo finds the audio of a batch by the ids of cuts, which are the names of members: each is heard once."""
+    pytest.importorskip("nemo.collections.common")
+    from nemo.collections.common.data.lhotse.text_adapters import NeMoMultimodalConversationJsonlAdapter
+
+    ids = []
+    for name, lines in (("one", nemo_lines()[:3]), ("two", nemo_lines()[3:6])):
+        write_lines(corpus / f"{name}.jsonl", lines)
+        outputs = made(corpus / f"{name}.jsonl", tmp_path / name)["outputs"]
+        tars = {"tarred_audio_filepaths": outputs["tarred_audio_filepaths"], "shard_seed": 0}
+        read = NeMoMultimodalConversationJsonlAdapter(outputs["manifest_filepath"], "[audio]", **tars)
+        ids += [cut.id for found in read for cut in found.list_cuts()]
+    assert len(set(ids)) == len(ids) == 12
 
 
 def test_pairs_in_order_and_at_random(corpus: Path, tmp_path: Path) -> None:
