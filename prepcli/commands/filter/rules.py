@@ -134,7 +134,7 @@ class RuleCollector:
         self.fields: Sequence[str] = tuple(dict.fromkeys(["duration", *sorted(of_rules | of_numbers), *unique, *more]))
         self._drops: list[NDArray[np.uint64]] = []
         self._names: list[dict[Any, int]] = [{None: -1} for _ in more]
-        self._group_of: list[list[int]] = [[] for _ in more]
+        self._group_of: list[list[NDArray[np.int32]]] = [[] for _ in more]
         self._unique: list[bytes] = []
         self._present = dict.fromkeys(self.fields, 0)
         self._numbers: list[list[NDArray[np.float64]]] = [[] for _ in wanted]
@@ -159,16 +159,16 @@ class RuleCollector:
         for kept, more in zip(self._numbers, numbers, strict=True):
             kept.append(more)
         for names, group_of, name in zip(self._names, self._group_of, GROUPS, strict=False):
-            group_of += _numbered(names, fields[name])
-        for name, items in fields.items():
-            self._present[name] += len(items) - items.count(None)
+            group_of.append(np.array(_numbered(names, fields[name]), np.int32))
+        for name in fields:
+            self._present[name] += block.num_present(name)
 
     def result(self) -> Collected:
         """The results of the rules for all records that were passed to `add`."""
         return Collected(
             np.concatenate([np.empty(0, np.uint64), *self._drops]),
             [[str(name) for name in names if name is not None] for names in self._names],
-            np.array(self._group_of, np.int32),
+            np.array([np.concatenate([np.empty(0, np.int32), *numbers]) for numbers in self._group_of], np.int32),
             np.frombuffer(b"".join(self._unique), "<u8"),
             self._present,
             [np.concatenate([np.empty(0), *kept]) for kept in self._numbers],
