@@ -60,6 +60,7 @@ _RETURNS = re.compile(rb"\r+(?=\n|\Z)")
 _CLOSE = ord("}")
 _FIRST_LINES = 100
 _KEY = b'"audio_filepath"'
+_BEGINNING = b"{" + _KEY
 _OLD_KEY = re.compile(rb'"audio_file(?:name)?"\s*:')
 _ODD_PATH = re.compile(rb'"(?:%b)"\s*:\s*"[.\\]' % "|".join(AUDIO_FIELDS).encode())
 
@@ -302,7 +303,7 @@ def select(
                 changed = {
                     line: _rewritten(lines.at(line), base_dir, to) for line, to in changes.items() if which[line]
                 }
-                data = _in_output_form(lines.joined(which, changed), count, base_dir)
+                data = _in_output_form(lines.joined(which, changed), count, base_dir, lines.begin_with(which, _BEGINNING))
                 writer.open_part(_part_name(unit.id, file)).write(data)
             writer.extra[str(file)] += count
         writer.count(unit.num_records - num_rejects, unit.seconds)
@@ -447,6 +448,13 @@ class Lines:
         """For each of the lines with the numbers `which`, whether its last byte is a closing brace."""
         return self._chars[self._bounds[which + 1] - 2] == _CLOSE
 
+    def begin_with(self, which: NDArray[np.bool_], text: bytes) -> bool:
+        """Whether each of the lines that `which` selects begins with `text`."""
+        begins = self._bounds[:-1][which]
+        if not len(begins) or begins[-1] + len(text) > len(self._chars):
+            return False
+        return all((self._chars[begins + at] == char).all() for at, char in enumerate(text))
+
     def without_last(self, which: Ints) -> list[bytes]:
         """The lines with the numbers `which`, without their last byte."""
         begins, ends = self._bounds[which].tolist(), (self._bounds[which + 1] - 2).tolist()
@@ -465,15 +473,15 @@ class Lines:
         return b"".join([self.data[begin:end] for begin, end in zip(spans[::2], spans[1::2], strict=True)])
 
 
-def _in_output_form(data: bytes, num_lines: int, base_dir: str) -> bytes:
+def _in_output_form(data: bytes, num_lines: int, base_dir: str, has_key: bool = False) -> bytes:
     """Return the lines in `data` as they are written to an output. Each of the `num_lines` lines must be a record.
 
     Fields that `rejects.jsonl` has added are left out, and old names of `audio_filepath` are replaced. Relative paths
-    become absolute, from `base_dir`; they stay relative if `base_dir` is empty.
+    become absolute, from `base_dir`; they stay relative if `base_dir` is empty. `has_key`: each line certainly has the
+    field `audio_filepath`.
     """
-    if not holds(data, b"t_", [b'"reject_reason"']) and (
-        data.count(_KEY) == num_lines or _OLD_KEY.search(data) is None
-    ):
+    is_new = (has_key and not base_dir) or data.count(_KEY) == num_lines or _OLD_KEY.search(data) is None
+    if is_new and not holds(data, b"t_", [b'"reject_reason"']):
         if not base_dir:
             return data
         has_no_objects = data.count(b"{") == num_lines  # fields of objects within a record must stay

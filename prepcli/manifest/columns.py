@@ -117,7 +117,7 @@ class LineBlocks:
         texts: list[list[str]] = []
         try:
             if not self.columns.cuts:
-                if not check_usable(records):
+                if not check_usable(records, data):
                     return None
                 paths = [record.audio_filepath for record in records] if self.columns.keys else []
                 offset = [record.offset or 0.0 for record in records] if self._keeps_offsets else []

@@ -141,12 +141,15 @@ def decode_lines(data: bytes, chars: Chars, ends: Ends, decoder: msgspec.json.De
     return objects if len(objects) == len(ends) else None
 
 
-def check_usable(lines: Sequence[NemoLine]) -> bool:
-    """Whether each of some decoded lines can be used: no path has a NUL, and no `_skipme` is true.
+def check_usable(lines: Sequence[NemoLine], data: bytes) -> bool:
+    """Whether each of some lines, decoded from `data`, can be used: no path has a NUL, and no `_skipme` is true.
 
     The decoder has checked all else.
     """
-    return "\0" not in "".join([line.audio_filepath for line in lines]) and not any([line.skipme for line in lines])
+    skips = [line.skipme for line in lines]
+    if skips.count(None) < len(skips) and any(skips):
+        return False
+    return b"\\" not in data or "\0" not in "".join([line.audio_filepath for line in lines])  # NUL must be escaped
 
 
 def _one_object_per_line(chars: Chars, ends: Ends) -> bool:

@@ -149,8 +149,14 @@ class NumberColumn(Values):
     kinds = frozenset({"number"})
 
     def __init__(self, name: str, numbers: npt.NDArray[np.float64], items: Sequence[float] | None = None) -> None:
-        super().__init__(name, numbers.tolist() if items is None else items)
-        self.numbers = numbers
+        self.name, self.numbers = name, numbers
+        if items is not None:
+            self.items = items
+
+    @cached_property
+    def items(self) -> Sequence[Any]:  # type: ignore[override]
+        """The numbers as Python's, which few operands need."""
+        return self.numbers.tolist()
 
 
 def _as_float(value: int | float | None) -> float:

@@ -158,10 +158,12 @@ class RuleCollector:
         self._unique += keys
         for kept, more in zip(self._numbers, numbers, strict=True):
             kept.append(more)
+        present = {}
         for names, group_of, name in zip(self._names, self._group_of, GROUPS, strict=False):
-            group_of.append(np.array(_numbered(names, fields[name]), np.int32))
+            group_of.append(_numbered(names, fields[name]))
+            present[name] = int(np.count_nonzero(group_of[-1] >= 0))
         for name in fields:
-            self._present[name] += block.num_present(name)
+            self._present[name] += present[name] if name in present else block.num_present(name)
 
     def result(self) -> Collected:
         """The results of the rules for all records that were passed to `add`."""
@@ -175,10 +177,10 @@ class RuleCollector:
         )
 
 
-def _numbered(names: dict[Any, int], values: Sequence[Any]) -> list[int]:
+def _numbered(names: dict[Any, int], values: Sequence[Any]) -> NDArray[np.int32]:
     """Look up the number of each value in `names`; a new value is added with the next number, None has -1."""
     with contextlib.suppress(KeyError, TypeError):  # in most blocks no name is new
-        return list(map(names.__getitem__, values))
+        return np.fromiter(map(names.__getitem__, values), np.int32, len(values))
     try:
         new = set(values).difference(names)
     except TypeError:  # a list, which has no hash
@@ -186,7 +188,7 @@ def _numbered(names: dict[Any, int], values: Sequence[Any]) -> list[int]:
         new = set(values).difference(names)
     for one in sorted(new, key=str):
         names[one] = len(names) - 1
-    return [names[one] for one in values]
+    return np.fromiter(map(names.__getitem__, values), np.int32, len(values))
 
 
 def _key(values: tuple[Any, ...]) -> str:
