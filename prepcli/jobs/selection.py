@@ -60,7 +60,8 @@ _RETURNS = re.compile(rb"\r+(?=\n|\Z)")
 _CLOSE = ord("}")
 _FIRST_LINES = 100
 _KEY = b'"audio_filepath"'
-_BEGINNING = b"{" + _KEY
+_BEGINNING = re.compile(rb'\{%b\s*:\s*"(?:/|s3://)?' % _KEY)
+"""The beginning of most lines: it shows that the line has this key, and by a last `/` that its path is absolute."""
 _OLD_KEY = re.compile(rb'"audio_file(?:name)?"\s*:')
 _ODD_PATH = re.compile(rb'"(?:%b)"\s*:\s*"[.\\]' % "|".join(AUDIO_FIELDS).encode())
 
@@ -303,7 +304,9 @@ def select(
                 changed = {
                     line: _rewritten(lines.at(line), base_dir, to) for line, to in changes.items() if which[line]
                 }
-                data = _in_output_form(lines.joined(which, changed), count, base_dir, lines.begin_with(which, _BEGINNING))
+                data = lines.joined(which, changed)
+                beginning = b"" if changed else lines.beginning(which)
+                data = _in_output_form(data, count, base_dir, beginning)
                 writer.open_part(_part_name(unit.id, file)).write(data)
             writer.extra[str(file)] += count
         writer.count(unit.num_records - num_rejects, unit.seconds)
@@ -448,12 +451,15 @@ class Lines:
         """For each of the lines with the numbers `which`, whether its last byte is a closing brace."""
         return self._chars[self._bounds[which + 1] - 2] == _CLOSE
 
-    def begin_with(self, which: NDArray[np.bool_], text: bytes) -> bool:
-        """Whether each of the lines that `which` selects begins with `text`."""
+    def beginning(self, which: NDArray[np.bool_]) -> bytes:
+        """The match of `_BEGINNING` with which each of the lines that `which` selects begins; empty if they differ."""
         begins = self._bounds[:-1][which]
-        if not len(begins) or begins[-1] + len(text) > len(self._chars):
-            return False
-        return all((self._chars[begins + at] == char).all() for at, char in enumerate(text))
+        match = _BEGINNING.match(self.data, begins[0])
+        if match is None or begins[-1] + len(match[0]) > len(self.data):
+            return b""
+        size = len(match[0])
+        texts: NDArray[np.bytes_] = np.ndarray(len(self.data) - size + 1, f"S{size}", self.data, strides=1)
+        return match[0] if (texts[begins] == match[0]).all() else b""
 
     def without_last(self, which: Ints) -> list[bytes]:
         """The lines with the numbers `which`, without their last byte."""
@@ -473,14 +479,16 @@ class Lines:
         return b"".join([self.data[begin:end] for begin, end in zip(spans[::2], spans[1::2], strict=True)])
 
 
-def _in_output_form(data: bytes, num_lines: int, base_dir: str, has_key: bool = False) -> bytes:
+def _in_output_form(data: bytes, num_lines: int, base_dir: str, beginning: bytes) -> bytes:
     """Return the lines in `data` as they are written to an output. Each of the `num_lines` lines must be a record.
 
     Fields that `rejects.jsonl` has added are left out, and old names of `audio_filepath` are replaced. Relative paths
-    become absolute, from `base_dir`; they stay relative if `base_dir` is empty. `has_key`: each line certainly has the
-    field `audio_filepath`.
+    become absolute, from `base_dir`; they stay relative if `base_dir` is empty. `beginning`: the match of `_BEGINNING`
+    with which all lines begin, if they do.
     """
-    is_new = (has_key and not base_dir) or data.count(_KEY) == num_lines or _OLD_KEY.search(data) is None
+    if base_dir and beginning.endswith(b"/") and data.count(_KEY) == num_lines and not _holds_other_audio(data):
+        base_dir = ""  # all paths are absolute
+    is_new = (beginning and not base_dir) or data.count(_KEY) == num_lines or _OLD_KEY.search(data) is None
     if is_new and not holds(data, b"t_", [b'"reject_reason"']):
         if not base_dir:
             return data
@@ -488,6 +496,10 @@ def _in_output_form(data: bytes, num_lines: int, base_dir: str, has_key: bool = 
         if has_no_objects and not is_address(base_dir) and _ODD_PATH.search(data) is None:
             return _RELATIVE.sub(_prefix(base_dir), data)
     return b"".join([_rewritten(line, base_dir) + b"\n" for line in data.split(b"\n")[:-1]])
+
+
+def _holds_other_audio(data: bytes) -> bool:
+    return holds(data, b"t_", [b'"context_audio_filepath"']) or holds(data, b"f_", [b'"ref_audio"'])
 
 
 def _rewritten(line: bytes, base_dir: str, changes: Mapping[str, Value] | None = None) -> bytes:
