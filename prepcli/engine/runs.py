@@ -21,7 +21,7 @@ from prepcli.engine.commits import change, check, committing, files_of, read_led
 from prepcli.engine.ledger import Commit, Ledger, part_of
 from prepcli.engine.publishing.publish import AccountingError, FinishWriter, Marker, forget, read_marker
 from prepcli.engine.publishing.recorded import is_ours
-from prepcli.engine.publishing.rejects import first_if_all_alike, joined_rejects, num_retryable
+from prepcli.engine.publishing.rejects import first_if_all_alike, joined_rejects, num_lines, num_retryable
 from prepcli.engine.ranks.drafts import drafts_of_others, from_the_ends, units_to_help_with
 from prepcli.engine.ranks.progress import RankProgress, new_progress, note_late_rank, progress_file, remove_stale_tmp
 from prepcli.engine.ranks.stages import preparing
@@ -466,7 +466,7 @@ class FolderRun:
             planned = None if self.job.rejects_in_order else self.plan.reject_lines()
             for block in joined_rejects(planned, files, [one.path for one in self.plan.inputs]):
                 merged.write(block)
-                listed += block.count(b"\n")
+                listed += num_lines(block)
             if listed != report.rejects:
                 raise AccountingError(f"{report.rejects} records were rejected, but {listed} are listed")
             merged.release()

@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.engine.publishing.publish import Marker, UnitWriter
-from prepcli.engine.publishing.rejects import Origin, can_append, reject_line, to_append
+from prepcli.engine.publishing.rejects import Origin, can_append, holds, reject_line, to_append
 from prepcli.engine.run.function import Output, run
 from prepcli.engine.run.report import Report
 from prepcli.engine.run.run import temporary_workspace
@@ -60,6 +60,8 @@ _RETURNS = re.compile(rb"\r+(?=\n|\Z)")
 _CLOSE = ord("}")
 _FIRST_LINES = 100
 _KEY = b'"audio_filepath"'
+_BEGINNING = re.compile(rb'\{%b\s*:\s*"(?:/|s3://)?' % _KEY)
+"""The beginning of most lines: it shows that the line has this key, and by a last `/` that its path is absolute."""
 _OLD_KEY = re.compile(rb'"audio_file(?:name)?"\s*:')
 _ODD_PATH = re.compile(rb'"(?:%b)"\s*:\s*"[.\\]' % "|".join(AUDIO_FIELDS).encode())
 
@@ -302,7 +304,9 @@ def select(
                 changed = {
                     line: _rewritten(lines.at(line), base_dir, to) for line, to in changes.items() if which[line]
                 }
-                data = _in_output_form(lines.joined(which, changed), count, base_dir)
+                data = lines.joined(which, changed)
+                beginning = b"" if changed else lines.beginning(which)
+                data = _in_output_form(data, count, base_dir, beginning)
                 writer.open_part(_part_name(unit.id, file)).write(data)
             writer.extra[str(file)] += count
         writer.count(unit.num_records - num_rejects, unit.seconds)
@@ -328,13 +332,21 @@ def treatments_of(
     of_line[gaps - unit.first_line] = [int(not lines.at(line).strip()) for line in gaps - unit.first_line]
     is_record = of_line < 0
     verdicts = contents.verdicts[unit.first_record : unit.first_record + int(np.count_nonzero(is_record))]
-    different, of_record = np.unique(verdicts, return_inverse=True)
+    different, of_record = _numbered(verdicts)
     of_line[is_record] = of_record + len(treatments)
     treatments += [outcome(contents, verdict) for verdict in different.tolist()]
     for problem in problems:
         of_line[problem.line - unit.first_line] = len(treatments)
         treatments.append(Treatment(rejected=RecordRejected(problem.reason, problem.detail)))
     return treatments, of_line
+
+
+def _numbered(verdicts: Verdicts) -> tuple[Verdicts, Ints]:
+    """The different verdicts, ascending, and for each verdict its number among them."""
+    if verdicts.dtype.itemsize > 2:
+        return np.unique(verdicts, return_inverse=True)
+    counts = np.bincount(verdicts)
+    return np.flatnonzero(counts).astype(verdicts.dtype), (np.cumsum(counts > 0) - 1)[verdicts]
 
 
 def _dry_run(
@@ -391,27 +403,31 @@ def _reject(lines: "Lines", treatments: Sequence[Treatment], of_line: Ints, firs
     The lines that a setting leaves out (FILTERED) are copied without parsing if the fields of the reject can be
     appended to them.
     """
-    data, bounds = lines.data, lines.bounds
     reasons = [treatment.rejected for treatment in treatments]
-    appends = can_append(data)
+    appends = can_append(lines.data)
     texts = [
         to_append(reject, first.manifest) if reject and reject.reason is RejectReason.FILTERED and appends else None
         for reject in reasons
     ]
-    rejects: list[bytes] = []
     counts = Counter[RejectReason]()
     which = np.flatnonzero(np.array([reject is not None for reject in reasons])[of_line])
-    for line, number in zip(which.tolist(), of_line[which].tolist(), strict=True):
-        text, end = texts[number], bounds[line + 1] - 2
-        if text is not None and data[end] == _CLOSE:
-            rejects.append(b"%b%b%d%b" % (data[bounds[line] : end], text[0], first.line + line, text[1]))
-        elif (reason := reasons[number]) is not None:
-            rejects.append(reject_line(lines.at(line), reason, Origin(first.manifest, first.line + line)))
-    for reason, count in zip(reasons, np.bincount(of_line[which], minlength=len(reasons)).tolist(), strict=True):
+    of_reject = of_line[which]
+    is_appended = np.array([text is not None for text in texts])[of_reject] & lines.end_with_brace(which)
+    heads = lines.without_last(which)
+    befores, afters = (
+        list(map([text[half] if text else b"" for text in texts].__getitem__, of_reject.tolist())) for half in (0, 1)
+    )
+    numbers = " ".join(map(str, (which + first.line).tolist())).encode().split()
+    for at in np.flatnonzero(~is_appended).tolist():
+        reason = reasons[of_reject[at]]
+        assert reason is not None
+        heads[at] = reject_line(lines.at(which[at]), reason, Origin(first.manifest, first.line + int(which[at])))
+        befores[at] = numbers[at] = afters[at] = b""
+    for reason, count in zip(reasons, np.bincount(of_reject, minlength=len(reasons)).tolist(), strict=True):
         if reason is not None and count:
             counts[reason.reason] += count
-    writer.add_rejects(b"".join(rejects), counts)
-    return len(rejects)
+    writer.add_rejects(b"".join(chain.from_iterable(zip(heads, befores, numbers, afters, strict=True))), counts)
+    return len(which)
 
 
 class Lines:
@@ -421,15 +437,34 @@ class Lines:
         if b"\r" in data:
             data = _RETURNS.sub(b"", data)
         self.data = data if data.endswith(b"\n") or not data else data + b"\n"
-        ends = np.flatnonzero(np.frombuffer(self.data, np.uint8) == ord("\n")) + 1
-        self.bounds: list[int] = [0, *ends.tolist()]
+        self._chars = np.frombuffer(self.data, np.uint8)
+        self._bounds: Ints = np.concatenate([[0], np.flatnonzero(self._chars == ord("\n")) + 1])
 
     def __len__(self) -> int:
-        return len(self.bounds) - 1
+        return len(self._bounds) - 1
 
     def at(self, line: int) -> bytes:
         """The line with this number (from 0), without the line break at its end."""
-        return self.data[self.bounds[line] : self.bounds[line + 1] - 1]
+        return self.data[self._bounds[line] : self._bounds[line + 1] - 1]
+
+    def end_with_brace(self, which: Ints) -> NDArray[np.bool_]:
+        """For each of the lines with the numbers `which`, whether its last byte is a closing brace."""
+        return self._chars[self._bounds[which + 1] - 2] == _CLOSE
+
+    def beginning(self, which: NDArray[np.bool_]) -> bytes:
+        """The match of `_BEGINNING` with which each of the lines that `which` selects begins; empty if they differ."""
+        begins = self._bounds[:-1][which]
+        match = _BEGINNING.match(self.data, begins[0])
+        if match is None or begins[-1] + len(match[0]) > len(self.data):
+            return b""
+        size = len(match[0])
+        texts: NDArray[np.bytes_] = np.ndarray(len(self.data) - size + 1, f"S{size}", self.data, strides=1)
+        return match[0] if (texts[begins] == match[0]).all() else b""
+
+    def without_last(self, which: Ints) -> list[bytes]:
+        """The lines with the numbers `which`, without their last byte."""
+        begins, ends = self._bounds[which].tolist(), (self._bounds[which + 1] - 2).tolist()
+        return [self.data[begin:end] for begin, end in zip(begins, ends, strict=True)]
 
     def joined(self, which: NDArray[np.bool_], changed: Mapping[int, bytes]) -> bytes:
         """The lines that `which` selects, each with a newline at its end.
@@ -439,24 +474,32 @@ class Lines:
         if changed:
             lines = np.flatnonzero(which).tolist()
             return b"".join([(changed[line] if line in changed else self.at(line)) + b"\n" for line in lines])
-        edges = np.flatnonzero(np.diff(which, prepend=False, append=False)).tolist()
-        spans = [self.bounds[edge] for edge in edges]
+        edges = np.flatnonzero(np.diff(which, prepend=False, append=False))
+        spans = self._bounds[edges].tolist()
         return b"".join([self.data[begin:end] for begin, end in zip(spans[::2], spans[1::2], strict=True)])
 
 
-def _in_output_form(data: bytes, num_lines: int, base_dir: str) -> bytes:
+def _in_output_form(data: bytes, num_lines: int, base_dir: str, beginning: bytes) -> bytes:
     """Return the lines in `data` as they are written to an output. Each of the `num_lines` lines must be a record.
 
     Fields that `rejects.jsonl` has added are left out, and old names of `audio_filepath` are replaced. Relative paths
-    become absolute, from `base_dir`; they stay relative if `base_dir` is empty.
+    become absolute, from `base_dir`; they stay relative if `base_dir` is empty. `beginning`: the match of `_BEGINNING`
+    with which all lines begin, if they do.
     """
-    if b'"reject_reason"' not in data and (data.count(_KEY) == num_lines or _OLD_KEY.search(data) is None):
+    if base_dir and beginning.endswith(b"/") and data.count(_KEY) == num_lines and not _holds_other_audio(data):
+        base_dir = ""  # all paths are absolute
+    is_new = (beginning and not base_dir) or data.count(_KEY) == num_lines or _OLD_KEY.search(data) is None
+    if is_new and not holds(data, b"t_", [b'"reject_reason"']):
         if not base_dir:
             return data
         has_no_objects = data.count(b"{") == num_lines  # fields of objects within a record must stay
         if has_no_objects and not is_address(base_dir) and _ODD_PATH.search(data) is None:
             return _RELATIVE.sub(_prefix(base_dir), data)
     return b"".join([_rewritten(line, base_dir) + b"\n" for line in data.split(b"\n")[:-1]])
+
+
+def _holds_other_audio(data: bytes) -> bool:
+    return holds(data, b"t_", [b'"context_audio_filepath"']) or holds(data, b"f_", [b'"ref_audio"'])
 
 
 def _rewritten(line: bytes, base_dir: str, changes: Mapping[str, Value] | None = None) -> bytes:

@@ -1,10 +1,9 @@
 """Converts lines to NumPy columns: the inner loop of every reader of manifests."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from operator import attrgetter
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, cast
 
 import msgspec
 import numpy as np
@@ -67,7 +66,8 @@ class LineBlocks:
         values = tuple(self._collector.fields) if self._collector else ()
         optional = tuple(key.field for _, key in columns.field_keys if key.is_optional)
         names = tuple(dict.fromkeys((*fields, *texts, *values)))
-        self._getters = {name: attrgetter(_attribute(name, names)) for name in (*names, "audio_filepath")}
+        self._getters = {name: _getter(_attribute(name, names)) for name in (*names, "audio_filepath")}
+        self._keeps_offsets = columns.spans and columns.offsets and not columns.cuts
         self._decoder = _cut_decoder if columns.cuts else _nemo_decoder_with(names, fields, texts, optional)
 
     def add(self, data: bytes, at: int) -> None:
@@ -117,14 +117,14 @@ class LineBlocks:
         texts: list[list[str]] = []
         try:
             if not self.columns.cuts:
-                if not check_usable(records):
+                if not check_usable(records, data):
                     return None
-                paths = [record.audio_filepath for record in records]
-                offset = [record.offset or 0.0 for record in records] if self.columns.spans else []
+                paths = [record.audio_filepath for record in records] if self.columns.keys else []
+                offset = [record.offset or 0.0 for record in records] if self._keeps_offsets else []
                 texts = [list(map(key.of, self._field(key.field, records))) for _, key in self.columns.field_keys]
             number = self._numbers_of(data, records)
             if self._collector:  # last, because a collector cannot give records back
-                self._collector.add([list(self._field(name, records)) for name in self._collector.fields])
+                self._collector.add([self._field(name, records) for name in self._collector.fields])
         except (RecordRejected, msgspec.DecodeError):
             return None
         return _Values(duration, offset, paths, texts, number)
@@ -134,13 +134,11 @@ class LineBlocks:
             return []
         if not self.columns.numbers.fields:
             return self.columns.numbers.function(data)
-        return self.columns.numbers.function(
-            *(list(self._field(name, records)) for name in self.columns.numbers.fields)
-        )
+        return self.columns.numbers.function(*(self._field(name, records) for name in self.columns.numbers.fields))
 
-    def _field(self, name: str, records: list[Any]) -> Iterator[Any]:
+    def _field(self, name: str, records: list[Any]) -> list[Any]:
         """The decoded values of a field of some records."""
-        return map(self._getters[name], records)
+        return self._getters[name](records)
 
     def _add_odd_line(self, line: bytes, at: int) -> None:
         values = None
@@ -167,6 +165,7 @@ class LineBlocks:
             starts = np.concatenate([[0], ends[:-1] + 1])
             self._starts.append(starts + at)
             self._lengths.append(ends - starts)
+        if self._keeps_offsets:
             self._offsets.append(np.array(values.offset, np.float64))
         for name, function in self.columns.keys:
             self._hashes[name].append(b"".join([key_bytes(function(path)) for path in values.paths]))
@@ -177,6 +176,15 @@ class LineBlocks:
 def _attribute(name: str, names: Sequence[str]) -> str:
     """The attribute that holds the field `name`, one of the wanted `names`, in the results of `_nemo_decoder_with`."""
     return _ATTRIBUTES.get(name) or f"field_{names.index(name)}"
+
+
+@lru_cache
+def _getter(attribute: str) -> Callable[[list[Any]], list[Any]]:
+    """A function that lists an attribute of records, in half the time of a `map` with `attrgetter`.
+
+    `attribute`: a name of `_attribute`, which is never text of a user.
+    """
+    return cast(Callable[[list[Any]], list[Any]], eval(f"lambda records: [record.{attribute} for record in records]"))
 
 
 @lru_cache

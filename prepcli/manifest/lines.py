@@ -6,7 +6,6 @@ time; if they find anything unusual, `read_line` decides about each line.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Annotated, Any
 
 import msgspec
@@ -53,7 +52,6 @@ Chars = npt.NDArray[np.uint8]
 Ends = npt.NDArray[np.int64]
 
 _NEWLINE, _CARRIAGE_RETURN, _OPEN, _CLOSE = b"\n\r{}"
-_skipme = attrgetter("skipme")
 
 
 class NemoLine(msgspec.Struct, gc=False):
@@ -128,7 +126,7 @@ def decode_lines(data: bytes, chars: Chars, ends: Ends, decoder: msgspec.json.De
         data, (chars, ends) = modern, line_ends(modern)
     if int(np.diff(ends, prepend=-1).max()) > MAX_DIGITS and may_hold_long_number(data):
         return None
-    if data.count(b"\r") != int(np.count_nonzero(chars[ends - 1] == _CARRIAGE_RETURN)):
+    if b"\r" in data and data.count(b"\r") != int(np.count_nonzero(chars[ends - 1] == _CARRIAGE_RETURN)):
         return None
     try:
         if not data.isascii():
@@ -143,12 +141,15 @@ def decode_lines(data: bytes, chars: Chars, ends: Ends, decoder: msgspec.json.De
     return objects if len(objects) == len(ends) else None
 
 
-def check_usable(lines: Sequence[NemoLine]) -> bool:
-    """Whether each of some decoded lines can be used: no path has a NUL, and no `_skipme` is true.
+def check_usable(lines: Sequence[NemoLine], data: bytes) -> bool:
+    """Whether each of some lines, decoded from `data`, can be used: no path has a NUL, and no `_skipme` is true.
 
     The decoder has checked all else.
     """
-    return "\0" not in "".join([line.audio_filepath for line in lines]) and not any(map(_skipme, lines))
+    skips = [line.skipme for line in lines]
+    if skips.count(None) < len(skips) and any(skips):
+        return False
+    return b"\\" not in data or "\0" not in "".join([line.audio_filepath for line in lines])  # NUL must be escaped
 
 
 def _one_object_per_line(chars: Chars, ends: Ends) -> bool:

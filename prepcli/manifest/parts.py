@@ -102,8 +102,10 @@ class Columns(NamedTuple):
     """The data that a scan keeps of each line, in addition to its duration."""
 
     spans: bool = True
-    """Whether the bytes and the offsets of records, and all problems, are kept; if not, only the first problem is."""
+    """Whether the bytes of records, and all problems, are kept; if not, only the first problem is."""
     digest: bool = True
+    offsets: bool = True
+    """Whether the offsets are kept, if the bytes of records are."""
     keys: tuple[tuple[str, Callable[[str], str]], ...] = ()
     """Names of keys, each with a function of `audio_filepath`; the 64-bit hashes of its results are kept."""
     field_keys: tuple[tuple[str, FieldKey], ...] = ()

@@ -21,7 +21,9 @@ MAX_LINE_BYTES = 64 << 20
 INLINE_BYTES = 8 << 20
 """If files have fewer bytes, they are read without worker processes, because starting these takes longer than reading.
 Bytes of compressed files count eight times."""
-_BLOCK_BYTES = 256 << 10
+_BLOCK_BYTES = 512 << 10
+_REST_BYTES = 32 << 10
+"""Bytes that are read at a time for the end of a line that crosses the end of a range."""
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -152,7 +154,7 @@ def _finish_line(reader: Reader, pending: list[bytes], line_start: int) -> None:
     The bytes after the end of the range are given back, because they are part of the next range.
     """
     beyond: list[bytes] = []
-    while data := reader.read(_BLOCK_BYTES):
+    while data := reader.read(_REST_BYTES):
         beyond.append(data)
         end = data.find(b"\n") + 1
         pending.append(data[:end] if end else data)

@@ -87,6 +87,21 @@ class Values:
             return np.array([_as_float(one) for one in self.items], np.float64)
 
     @cached_property
+    def has_none(self) -> bool:
+        """Whether any value is missing; NaN does not count."""
+        return _NONE in self._types
+
+    @cached_property
+    def has_nan(self) -> bool:
+        """Whether any value is NaN."""
+        if float not in self._types:
+            return False
+        if self.kinds == {"number"}:
+            num_nan = int(np.count_nonzero(np.isnan(self.numbers)))
+            return bool(num_nan) and num_nan > self.items.count(None)
+        return any(map(operator.ne, self.items, self.items))
+
+    @cached_property
     def has_large(self) -> bool:
         """Whether any number has an absolute value of at least 2**53: float64 cannot hold all integers above that."""
         return bool(np.any(np.abs(self.numbers) >= _LARGE))
@@ -134,8 +149,14 @@ class NumberColumn(Values):
     kinds = frozenset({"number"})
 
     def __init__(self, name: str, numbers: npt.NDArray[np.float64], items: Sequence[float] | None = None) -> None:
-        super().__init__(name, numbers.tolist() if items is None else items)
-        self.numbers = numbers
+        self.name, self.numbers = name, numbers
+        if items is not None:
+            self.items = items
+
+    @cached_property
+    def items(self) -> Sequence[Any]:  # type: ignore[override]
+        """The numbers as Python's, which few operands need."""
+        return self.numbers.tolist()
 
 
 def _as_float(value: int | float | None) -> float:
@@ -144,13 +165,6 @@ def _as_float(value: int | float | None) -> float:
         return np.nan if value is None else float(value)
     except OverflowError:
         return np.inf if value is not None and value > 0 else -np.inf
-
-
-def _without_nan(items: Sequence[Any]) -> Sequence[Any]:
-    """The values of a field, with None in place of NaN: tables write NaN also for a missing text."""
-    if float not in set(map(type, items)) or not any(map(operator.ne, items, items)):
-        return items
-    return [one if one == one else None for one in items]
 
 
 _TEXTS, _FLAGS, _LISTS = (frozenset({kind}) for kind in ("text", "flag", "list"))
@@ -194,6 +208,12 @@ class Block:
             case Comparison(sign, left, right):
                 return self._compare(sign, left, right)
 
+    def num_present(self, name: str) -> int:
+        """The number of records that have the field `name`."""
+        values = None if name in DERIVED else self._values.get(Field(name, 0))
+        items = self._fields[name]
+        return len(items) - (items.count(None) if values is None or values.has_none else 0)
+
     def values(self, operand: Operand) -> Values:
         """The value of an operand for each record."""
         if isinstance(operand, Literals):  # 1 and true are equal in Python
@@ -213,7 +233,10 @@ class Block:
             case Field(name) if name in DERIVED:
                 return self._rate(name)
             case Field(name):
-                return Values(name, _without_nan(self._fields[name]))
+                values = Values(name, self._fields[name])
+                if values.has_nan:  # tables write NaN also for a missing text
+                    values = Values(name, [one if one == one else None for one in values.items])
+                return values
             case FunctionCall("lower", argument):
                 values = self.values(argument)
                 values.check(_TEXTS, "lower")
@@ -233,13 +256,16 @@ class Block:
         return found
 
     def _rate(self, name: str) -> Values:
-        texts, durations = self.values(Field("text", 0)), self._fields["duration"]
+        texts, durations = self.values(Field("text", 0)), self.values(Field("duration", 0))
         texts.check(_TEXTS, name)
-        if name == "chars_per_second":
+        counts: list[int | None]
+        if name == "words_per_second":
+            counts = [None if text is None else len(text.split()) for text in texts.items]
+        elif texts.has_none:
             counts = [None if text is None else len(text) for text in texts.items]
         else:
-            counts = [None if text is None else len(text.split()) for text in texts.items]
-        return NumberColumn(name, np.array(counts, np.float64) / np.array(durations, np.float64))
+            counts = list(map(len, texts.items))
+        return NumberColumn(name, np.array(counts, np.float64) / durations.numbers)
 
     def _compare(self, sign: str, left: Operand, right: Operand) -> Logical:
         one, other = self.values(left), self.values(right)

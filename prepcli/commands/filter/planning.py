@@ -166,7 +166,10 @@ class FilterPlanning:
         return plan
 
     def _columns(self, collector: Callable[[], Collector]) -> Columns:
-        return Columns(keys=(("path", normal_path),) if "sample" in self._bits else (), collector=collector)
+        compares = "sample" in self._bits or self._audio is not None
+        return Columns(
+            offsets=compares, keys=(("path", normal_path),) if "sample" in self._bits else (), collector=collector
+        )
 
     def _on_part(self, source: int, part: Part) -> None:
         files, audio = np.empty(0, np.uint64), np.empty(0, np.uint64)

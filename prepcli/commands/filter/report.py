@@ -101,9 +101,11 @@ class RuleTally:
             here = group_of[number]
             there = here >= 0
             of_rules = ((drops & bit) != 0 for bit in self._bits)
-            for row, which in enumerate([np.ones(len(drops), bool), is_dropped, *of_rules]):
-                sums[2 * row, at] += np.bincount(here[there & which], minlength=len(names))
-                sums[2 * row + 1, at] += np.bincount(here[there & which], duration[there & which], len(names))
+            for row, which in enumerate([there, is_dropped & there, *(dropped & there for dropped in of_rules)]):
+                selected = np.flatnonzero(which)
+                of_name = here[selected]
+                sums[2 * row, at] += np.bincount(of_name, minlength=len(names))
+                sums[2 * row + 1, at] += np.bincount(of_name, duration[selected], len(names))
 
     @property
     def num_kept(self) -> int:

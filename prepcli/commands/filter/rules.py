@@ -134,7 +134,7 @@ class RuleCollector:
         self.fields: Sequence[str] = tuple(dict.fromkeys(["duration", *sorted(of_rules | of_numbers), *unique, *more]))
         self._drops: list[NDArray[np.uint64]] = []
         self._names: list[dict[Any, int]] = [{None: -1} for _ in more]
-        self._group_of: list[list[int]] = [[] for _ in more]
+        self._group_of: list[list[NDArray[np.int32]]] = [[] for _ in more]
         self._unique: list[bytes] = []
         self._present = dict.fromkeys(self.fields, 0)
         self._numbers: list[list[NDArray[np.float64]]] = [[] for _ in wanted]
@@ -158,27 +158,29 @@ class RuleCollector:
         self._unique += keys
         for kept, more in zip(self._numbers, numbers, strict=True):
             kept.append(more)
+        present = {}
         for names, group_of, name in zip(self._names, self._group_of, GROUPS, strict=False):
-            group_of += _numbered(names, fields[name])
-        for name, items in fields.items():
-            self._present[name] += len(items) - items.count(None)
+            group_of.append(_numbered(names, fields[name]))
+            present[name] = int(np.count_nonzero(group_of[-1] >= 0))
+        for name in fields:
+            self._present[name] += present[name] if name in present else block.num_present(name)
 
     def result(self) -> Collected:
         """The results of the rules for all records that were passed to `add`."""
         return Collected(
             np.concatenate([np.empty(0, np.uint64), *self._drops]),
             [[str(name) for name in names if name is not None] for names in self._names],
-            np.array(self._group_of, np.int32),
+            np.array([np.concatenate([np.empty(0, np.int32), *numbers]) for numbers in self._group_of], np.int32),
             np.frombuffer(b"".join(self._unique), "<u8"),
             self._present,
             [np.concatenate([np.empty(0), *kept]) for kept in self._numbers],
         )
 
 
-def _numbered(names: dict[Any, int], values: Sequence[Any]) -> list[int]:
+def _numbered(names: dict[Any, int], values: Sequence[Any]) -> NDArray[np.int32]:
     """Look up the number of each value in `names`; a new value is added with the next number, None has -1."""
     with contextlib.suppress(KeyError, TypeError):  # in most blocks no name is new
-        return list(map(names.__getitem__, values))
+        return np.fromiter(map(names.__getitem__, values), np.int32, len(values))
     try:
         new = set(values).difference(names)
     except TypeError:  # a list, which has no hash
@@ -186,7 +188,7 @@ def _numbered(names: dict[Any, int], values: Sequence[Any]) -> list[int]:
         new = set(values).difference(names)
     for one in sorted(new, key=str):
         names[one] = len(names) - 1
-    return [names[one] for one in values]
+    return np.fromiter(map(names.__getitem__, values), np.int32, len(values))
 
 
 def _key(values: tuple[Any, ...]) -> str:

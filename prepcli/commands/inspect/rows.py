@@ -64,7 +64,7 @@ def _read_fast(data: bytes, kind: LineKind) -> list[Row] | None:
         if kind == "cuts":
             msgspec.convert(objects, list[CutDurationLine])
             return [row_of_cut(cut) for cut in objects]
-        if not check_usable(msgspec.convert(objects, list[NemoLine])):
+        if not check_usable(msgspec.convert(objects, list[NemoLine]), data):
             return None
         for fields in objects if b'"_' in data else ():  # those of catalogues
             for name in (BEGINNING, MOVED):

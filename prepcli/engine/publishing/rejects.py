@@ -26,6 +26,17 @@ RETRYABLE = (
 )
 
 
+_NOT_APPENDED = (
+    (b"t_", b'"reject_', b'"manifest_'),
+    (SEPARATOR.encode(), SEPARATOR.encode()),
+    (b"aN", b"NaN"),
+    (b"nf", b"Infinity"),
+)
+"""What lines may not hold that become rejects without being parsed: a pair of bytes, and the texts that hold it."""
+_SEARCHED_BYTES = 256 << 10
+"""Bytes that are searched at a time, so that they stay in the cache."""
+
+
 class Origin(NamedTuple):
     """The source of a record: the path of its manifest and its line number, counted from 1."""
 
@@ -71,7 +82,32 @@ def can_append(data: bytes) -> bool:
     Returns False if `data` may have a field of a reject, the path of audio in a container (with `SEPARATOR`), NaN or
     Infinity: NaN and Infinity are not valid JSON. The caller checks that each line ends with a brace.
     """
-    return not any(one in data for one in (b'"reject_', b'"manifest_', SEPARATOR.encode(), b"NaN", b"Infinity"))
+    return not any(holds(data, pair, texts) for pair, *texts in _NOT_APPENDED)
+
+
+def holds(data: bytes, pair: bytes, texts: Iterable[bytes]) -> bool:
+    """Whether `data` holds one of the `texts`; `pair`: two bytes that all of them hold, and that are rare elsewhere.
+
+    A search for the pair in NumPy takes a quarter of the time of a search for each text by `bytes`.
+    """
+    import numpy as np  # a command that makes few rejects starts without it
+
+    wanted = np.frombuffer(pair, np.uint16)
+    for at in range(0, len(data) - 1, _SEARCHED_BYTES):
+        for first in (at, at + 1):
+            count = min(_SEARCHED_BYTES, len(data) - first) // 2
+            if (np.frombuffer(data, np.uint16, count, first) == wanted).any():
+                return any(text in data for text in texts)
+    return False
+
+
+def num_lines(block: bytes) -> int:
+    """The number of newlines in a block; in a large one, NumPy counts in a fifth of the time."""
+    if len(block) < _SEARCHED_BYTES:
+        return block.count(b"\n")
+    import numpy as np
+
+    return int(np.count_nonzero(np.frombuffer(block, np.uint8) == ord("\n")))
 
 
 def to_append(rejected: RecordRejected, manifest: str) -> tuple[bytes, bytes]:
