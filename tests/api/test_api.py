@@ -19,7 +19,13 @@ from tests.support.running import prepcli, run_process
 
 MANIFEST = MINI_CORPUS / "manifest.json"
 NAMES = [command.python_name for command in COMMANDS]
-RENAMED = {"--buckets": "num_buckets", "--no-shard-manifests": "shard_manifests", "--no-index": "index"}
+RENAMED = {
+    "--buckets": "num_buckets",
+    "--check": "check_by",
+    "--no-check": "check",
+    "--no-index": "index",
+    "--no-shard-manifests": "shard_manifests",
+}
 """The options that have another name in Python, in some commands."""
 
 
