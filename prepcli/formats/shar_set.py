@@ -182,7 +182,7 @@ class CodesSet(StoredSet):
     @cached_property
     def fields(self) -> dict[str, Shards]:
         """The tars of each field of codes, by the path of the field's folder below the set."""
-        own = {name: numbered(self.folder / name, CODES_FILE) for name in self.listed.folders if _is_codes_field(name)}
+        own = {name: numbered(self.folder / name, CODES_FILE) for name in self.listed.folders if is_codes_field(name)}
         return {name: tars for name, tars in own.items() if tars} | codes_below(self.folder, self.listed)
 
     def gaps(self, cuts: Shards) -> list[str]:
@@ -212,10 +212,11 @@ def codes_below(folder: AnyPath, listed: Listing) -> dict[str, Shards]:
         for name in listed.folders
         if name.startswith("codes_")
         for field in listing(folder / name).folders
-        if _is_codes_field(field)
+        if is_codes_field(field)
     ]
     return {place: tars for place in places if (tars := numbered(folder / place, CODES_FILE))}
 
 
-def _is_codes_field(name: str) -> bool:
+def is_codes_field(name: str) -> bool:
+    """Whether a field of an entry holds codec codes, and not audio."""
     return name in CODES_OF.values()

@@ -15,6 +15,7 @@ from prepcli.manifest.sources import Blocks, open_bytes
 from prepcli.storage.ranges import openable
 
 if TYPE_CHECKING:
+    import pyarrow
     import pyarrow.parquet as pq
 
 _MAGIC = b"PAR1"
@@ -106,12 +107,31 @@ def _audio(path: str, columns: Columns, file: "pq.ParquetFile") -> str:
             f"{path} has no column {columns.parquet.duration} with durations, and no column {name} with audio to "
             f"measure (its columns are {', '.join(schema.names)}); name them with duration_field or audio_field"
         )
-    if audio_form(kind := schema.field(name).type) != "bytes":
+    kind = _check_bytes(path, name, schema.field(name).type)
+    return f"{name}.{BYTES}" if kind.num_fields else name
+
+
+def check_audio_bytes(path: str, column: str) -> None:
+    """Raise `UsageError` if a Parquet file is damaged, or has no column of this name with the bytes of audio files."""
+    import pyarrow.parquet as pq
+
+    with naming_damage(path):
+        schema = pq.read_schema(openable(path))
+    if column not in schema.names:
+        names = ", ".join(schema.names)
+        raise UsageError(
+            f"{path} has no column {column} with audio (its columns are {names}); name it with audio_field"
+        )
+    _check_bytes(path, column, schema.field(column).type)
+
+
+def _check_bytes(path: str, name: str, kind: "pyarrow.DataType") -> "pyarrow.DataType":
+    if audio_form(kind) != "bytes":
         raise UsageError(
             f"the column {name} of {path} holds {shown(kind)}, and NeMo reads the bytes of audio files; name another "
             f"with audio_field, or make such files: prepcli manifest-to-parquet {path} OUT"
         )
-    return f"{name}.{BYTES}" if kind.num_fields else name
+    return kind
 
 
 def _seconds(audio: object, columns: Columns, name: str) -> float | None:

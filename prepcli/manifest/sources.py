@@ -39,6 +39,16 @@ def expand_paths(spec: str, of_folder: Callable[[str], list[str]] | None = None)
     return paths
 
 
+def specs_in(spec: Any) -> list[str]:
+    """The paths and patterns in `spec`, unchanged and without weights; raises `UsageError` for other values."""
+    items = [spec] if isinstance(spec, str) else spec
+    if isinstance(items, list):
+        names = [item[0] if isinstance(item, list) and item else item for item in items]
+        if all(isinstance(name, str) for name in names):
+            return names
+    raise UsageError(f"a path or a list of paths is expected, not {spec!r}")
+
+
 def refuse_if_nemo_differs(spec: str) -> None:
     """Raise `UsageError` if NeMo would read other files for `spec` than `expand_paths`.
 

@@ -20,12 +20,11 @@ keep=${KEEP:-0.5 <= duration <= 40 and chars_per_second <= 40}
 drop=${DROP:-clipped > 0.01 or peak_db < -50}
 dev=${DEV:-0.02}
 texts=(--text-suffix .txt)
-check=()
 if [[ ${1:-} == --mini ]]; then
     corpus=$PWD/tests/data/mini_corpus
     FIRST=en:$corpus/s01 SECOND=it:$corpus/s07
     texts=(--transcripts "$corpus/transcripts.txt")
-    shards=2 bins=3 dev=1 check=(--no-check)
+    shards=2 bins=3 dev=1
 elif [[ ${FIRST:-} != ?*:?* || ${SECOND:-} != ?*:?* ]]; then
     echo "own_audio: set FIRST and SECOND to LANGUAGE:FOLDER, or give --mini" >&2
     exit 2
@@ -43,8 +42,7 @@ for one in "$FIRST" "$SECOND"; do
     show prepcli verify "$WORK/$lang"
     sets+=("$lang=$WORK/$lang") langs+=(--lang "$lang=$lang") parts+=("$WORK/${lang}_parts/dev.json")
 done
-show prepcli blend "${sets[@]}" "$WORK/input_cfg.yaml" --temperature "${TEMPERATURE:-0.5}" "${langs[@]}" \
-    ${check[@]+"${check[@]}"}
+show prepcli blend "${sets[@]}" "$WORK/input_cfg.yaml" --temperature "${TEMPERATURE:-0.5}" "${langs[@]}"
 
 show prepcli filter "$(IFS=,; echo "${parts[*]}")" "$WORK/dev.json" # merges them
 

@@ -21,9 +21,11 @@ MANIFEST = MINI_CORPUS / "manifest.json"
 NAMES = [command.python_name for command in COMMANDS]
 RENAMED = {
     "--buckets": "num_buckets",
-    "--no-shard-manifests": "shard_manifests",
-    "--no-index": "index",
+    "--check": "check_by",
     "--in": "in_set",
+    "--no-check": "check",
+    "--no-index": "index",
+    "--no-shard-manifests": "shard_manifests",
 }
 """The options that have another name in Python, in some commands."""
 

@@ -31,7 +31,6 @@ FETCHING = {
     one.name: one.python_name for one in COMMANDS if "extracted" in {field.name for field in fields(one.load_options())}
 }
 WITH_MORE = {
-    "blend",
     "download aishell2",
     "download fisher",
     "download hifitts2",
@@ -68,10 +67,6 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("name", [one.python_name for one in COMMANDS if one.name not in {*WITH_MORE, *FETCHING}])
 def test_examples_on_the_mini_corpus(name: str, corpus: Path) -> None:
     run_example(name)
-
-
-def test_the_example_that_nemo_reads(corpus: Path) -> None:
-    run_example("blend")
 
 
 @pytest.mark.torch

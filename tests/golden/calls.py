@@ -7,7 +7,7 @@ LEFT_OUT = {
     "estimate-batch-sizes, a search": "needs a model of NeMo: the plan and refused calls are here",
     "extend-codec-codes with a codec of NeMo or transformers": "needs NeMo, or a network",
     "extend-context-audio with titanet_large": "needs NeMo and a network; resemblyzer is here",
-    "blend --check": "reads the result with NeMo",
+    "blend --check nemo": "reads the result with NeMo",
     "prepare-texts --normalize": "needs nemo_text_processing",
     "s3:// and hf:// addresses": "need a server that speaks their protocol: tests/storage",
     "Slurm, torchrun, MPI": "need launchers: tests/slurm; --rank and --world-size are here",

@@ -114,7 +114,7 @@ def test_blend(ours: Path, tmp_path: Path) -> None:
     table = write_table(tmp_path / "hf.parquet", audio=[wav(8000 * 360)] * 10)
     (tmp_path / "cfg.yaml").write_text(yaml.safe_dump([{"type": "parquet", "manifest_filepath": files[:2]}]))
     before = tree(tmp_path)
-    done = prepcli("blend", f"a={ours}", "b=hf.parquet", "c=cfg.yaml", "mix.yaml", "--no-check", "--json", cwd=tmp_path)
+    done = prepcli("blend", f"a={ours}", "b=hf.parquet", "c=cfg.yaml", "mix.yaml", "--json", cwd=tmp_path)
     assert done.code == 0, done.err
     assert [(one["records"], one["type"]) for one in done.json["sets"]] == [
         (48, "parquet"),

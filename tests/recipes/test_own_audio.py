@@ -54,21 +54,13 @@ def test_own_audio_and_the_same_again(tmp_path: Path) -> None:
 
 
 def test_folders_start_from_where_the_user_is(tmp_path: Path) -> None:
-    """Without the last check of `blend`, for which NeMo would be imported: `tests/commands/blend` has it."""
     pytest.importorskip("scipy")  # of `score`
     for name in ("s01", "s07"):
         shutil.copytree(MINI_CORPUS / name, tmp_path / name)
         for audio in list((tmp_path / name).glob("*.*")):
             audio.with_suffix(".txt").write_text("some words\n")
-    unchecked = tmp_path / "python"
-    unchecked.write_text(
-        f'#!/bin/sh\nif [ "$3" = blend ]; then set -- "$@" --no-check; fi\nexec {sys.executable} "$@"\n'
-    )
-    unchecked.chmod(0o755)
-    python, second = str(unchecked), f"it:{tmp_path / 's07'}"
-    done = run(
-        "own_audio", tmp_path, WORK="work", SHARDS="2", DEV="1", FIRST="en:s01", SECOND=second, PREPCLI_PYTHON=python
-    )
+    second = f"it:{tmp_path / 's07'}"
+    done = run("own_audio", tmp_path, WORK="work", SHARDS="2", DEV="1", FIRST="en:s01", SECOND=second)
     assert f"make-manifest {tmp_path}/s01 " in done.stdout, done.stderr
     assert {record["text"] for record in read_lines(tmp_path / "work/en.json")} == {"some words"}
     assert (tmp_path / "work/input_cfg.yaml").exists()

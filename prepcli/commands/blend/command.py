@@ -57,9 +57,18 @@ def blend(
         str | Sequence[str],
         Option("Tag with any field, of all sets or of one set or group.", metavar="[NAME:]FIELD=VALUE", one_each=True),
     ] = (),
+    check_by: Annotated[
+        Literal["files", "nemo"],
+        Option(
+            "Check that files, shards and first records fit together; nemo: let NeMo read the result once, too.",
+            names=("--check",),
+        ),
+    ] = "files",
     check: Annotated[
         bool,
-        Option("Read the result once with NeMo, where it is installed.", names=("--check/--no-check",)),
+        Option(
+            "Do not check the sets.", names=("--no-check",), help_in_python="Check the sets.", disables=("check_by",)
+        ),
     ] = True,
     dry_run: Annotated[bool, Option("Print the table and write nothing.")] = False,
     overwrite: Annotated[bool, Option("Replace OUT.yaml.")] = False,
@@ -87,12 +96,13 @@ def blend(
 
     Examples:
         >>> import prepcli
-        >>> report = prepcli.blend(["a=manifest.json:0.7", "b=segments.json:0.3"], "mix.yaml", check=False)
+        >>> report = prepcli.blend(["a=manifest.json:0.7", "b=segments.json:0.3"], "mix.yaml")
         >>> [(part.name, part.records, part.share) for part in report.sets]
         [('a', 48, 0.7), ('b', 6, 0.3)]
     """
+    from prepcli.commands.blend.checking import check_set
     from prepcli.commands.blend.nodes import entries_of, notes_on_repeats, set_weights
-    from prepcli.commands.blend.reading import find, read_set, read_sets, refuse_missing_audio
+    from prepcli.commands.blend.reading import find, read_set, read_sets
     from prepcli.commands.blend.report import report_of
     from prepcli.commands.blend.wenet import count_lines, draws_of, epoch_note, mixed_list, read_wenet_set
     from prepcli.engine.state.work_folder import refuse_state
@@ -100,6 +110,8 @@ def blend(
     from prepcli.processes.workers import available_processors
 
     specs, path, rules = texts_of(sets), Path(out), several(keep)
+    if check_by == "nemo":
+        _require_nemo()
     is_for_wenet = path.suffix == ".list"
     if not is_for_wenet and path.suffix not in (".yaml", ".yml"):
         raise UsageError(f"{path}: the config must be a file whose name ends in .yaml, or in .list for WeNet")
@@ -111,6 +123,8 @@ def blend(
         raise UsageError(f"a list for WeNet has no tags: leave out {option('--lang')} and {option('--tag')}")
     if is_for_wenet and rules:
         raise UsageError(f"{option('--keep')} reads NeMo manifests, which a list for WeNet does not have")
+    if is_for_wenet and check_by == "nemo":
+        raise UsageError(f"NeMo does not read a list for WeNet: leave out {option('--check')}")
     write = partial(_write, path, dry_run=dry_run, overwrite=overwrite)
     workers = num_workers or available_processors()
     read = read_wenet_set if is_for_wenet else partial(read_set, keep=rules)
@@ -147,10 +161,11 @@ def blend(
     report = report_of(path, root, [share for _, _, share in root.leaves()], notes)
     if check:
         for name, leaf, _ in root.leaves():
-            refuse_missing_audio(name, leaf)
+            check_set(name, leaf)
+        report.checked = True
     report.status = write(_yaml(report, entries_of(root)), inputs)
-    if check and report.status == "done":
-        _check(report, path)
+    if check_by == "nemo" and report.status != "dry_run":
+        _read_with_nemo(path)
     return report
 
 
@@ -218,13 +233,19 @@ def _write(out: Path, content: bytes, inputs: Sequence[str], *, dry_run: bool, o
     return "done"
 
 
-def _check(report: "BlendReport", out: Path) -> None:
-    """Have NeMo read the config, if it is installed."""
+def _require_nemo() -> None:
+    """Raise `UsageError` if NeMo or lhotse is not installed."""
+    if missing := [name for name in ("nemo", "lhotse") if not importlib.util.find_spec(name)]:
+        raise UsageError(
+            f"{option('--check', 'nemo')} needs {' and '.join(missing)}, which is not installed: "
+            "pip install 'prepcli[nemo]'"
+        )
+
+
+def _read_with_nemo(out: Path) -> None:
+    """Have NeMo read the config once; raises `UsageError` if it cannot."""
     from prepcli.interface.calls import tell
+    from prepcli.models.nemo_input import open_input_cfg
 
-    if importlib.util.find_spec("nemo") and importlib.util.find_spec("lhotse"):
-        from prepcli.models.nemo_input import open_input_cfg
-
-        tell(f"blend: {out} is written; NeMo reads it once, to check it ({option('--no-check')} leaves this out)")
-        open_input_cfg(out)
-        report.checked = True
+    tell(f"blend: NeMo reads {out} once, to check it; its start takes long")
+    open_input_cfg(out)

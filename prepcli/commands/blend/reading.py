@@ -1,6 +1,5 @@
 """Reads `NAME=SET[:WEIGHT]` arguments into entries of an `input_cfg` with their hours."""
 
-import contextlib
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -15,9 +14,9 @@ from prepcli.engine.run.unfinished import refuse_unfinished_run
 from prepcli.engine.state.plan import FINISH_UNIT
 from prepcli.engine.state.work_folder import version_roots
 from prepcli.engine.state.workspace import Workspace, read_document, workspace_of
-from prepcli.errors import RecordRejected, UsageError, option
+from prepcli.errors import UsageError, option
 from prepcli.formats.folders import advice_on_audio
-from prepcli.formats.names import check_loadable, path_in
+from prepcli.formats.names import check_loadable
 from prepcli.formats.sets import open_set
 from prepcli.formats.shar import is_for_magpie
 from prepcli.formats.stored_set import StoredSet
@@ -26,13 +25,8 @@ from prepcli.interface.calls import tell
 from prepcli.manifest.datasets import DataSet, EntrySettings, Mix, parse_paths
 from prepcli.manifest.durations import read_input
 from prepcli.manifest.input_cfg import AUDIO_TYPES, config_entries, in_file, parse_input_cfg
-from prepcli.manifest.lines import read_line
 from prepcli.manifest.loader_keys import INHERITED_KEYS
-from prepcli.manifest.record import Record
-from prepcli.manifest.scan import lines_of, ranges_of
 from prepcli.manifest.sources import refuse_if_nemo_differs
-from prepcli.storage.addresses import is_absolute
-from prepcli.storage.paths import exists, is_file, path_of, size_of
 
 _NAME = re.compile(r"[^\s=:/]+(/[^\s=:/]+)*")
 
@@ -280,33 +274,3 @@ def _measured(node: Node, num_workers: int, keep: Sequence[str]) -> Node:
         )
         node.notes.append(f"{lines}, and NeMo may stop there; the first is {lengths.first_rejected}")
     return node
-
-
-def refuse_missing_audio(name: str, leaf: Node) -> None:
-    """Check that the audio of a manifest's first line exists, if its path is relative.
-
-    `name` is the data set in the message. Called before NeMo is imported, because the import takes long.
-
-    Raises:
-        UsageError: the audio is not below the folder of the manifest.
-    """
-    manifest = leaf.entry.get("manifest_filepath")
-    if leaf.entry["type"] != "nemo" or not isinstance(manifest, str) or not is_file(manifest):
-        return
-    record, folder = _first_record(manifest), str(path_of(manifest).parent)
-    path = record.audio_filepath if record else ""
-    if path and not is_absolute(path) and not exists(path_in(folder, path)):
-        raise UsageError(
-            f"{name}: {manifest} names its audio relative to its folder, and {folder} has no {path}; move the manifest "
-            "into the folder from which its paths start (fix-durations leaves paths as they are), or leave "
-            f"this check out with {option('--no-check')}"
-        )
-
-
-def _first_record(manifest: str) -> Record | None:
-    for line in lines_of(ranges_of(manifest, size_of(manifest))[0]):
-        with contextlib.suppress(RecordRejected):
-            usable = read_line(line, cuts=False)
-            if usable is not None:
-                return usable.record
-    return None

@@ -32,7 +32,8 @@ class BlendedSet(msgspec.Struct):
 class BlendReport(ShownInNotebooks, msgspec.Struct):
     """The config that was written, its data sets, and the groups that they are in.
 
-    `status`: done, dry_run or nothing_to_do (the file already had this content). `checked`: NeMo has read the config.
+    `status`: done, dry_run or nothing_to_do (the file already had this content). `checked`: the sets
+    have been checked.
     """
 
     status: str

@@ -9,7 +9,7 @@ from prepcli.errors import UsageError, option
 from prepcli.formats.indexes import MIRROR
 from prepcli.manifest.datasets import EntrySettings
 from prepcli.manifest.input_cfg import TYPES, config_entries
-from prepcli.manifest.sources import expand_paths
+from prepcli.manifest.sources import expand_paths, specs_in
 from prepcli.storage.paths import AnyPath, path_of
 
 
@@ -74,7 +74,7 @@ def _shar(entry: dict[str, Any], spec: Any, places: Places) -> Iterator[IndexedS
                     indexed.add([path], tar_kind(path) if path.suffix == ".tar" else "jsonl", places)
         yield indexed
         return
-    for folder in _names(spec):
+    for folder in specs_in(spec):
         if not path_of(folder).is_dir():
             raise UsageError(f"shar_path is not a directory: {folder}")
         yield from sets_in_folder(path_of(folder), places)
@@ -85,17 +85,7 @@ def expanded(spec: Any) -> list[AnyPath]:
 
     An item of the list may be a pair with a weight, which is ignored.
     """
-    return [path_of(path) for name in _names(spec) for path in expand_paths(name)]
-
-
-def _names(spec: Any) -> list[str]:
-    """The paths and patterns in `spec`, unchanged and without weights; raises `UsageError` for other values."""
-    items = [spec] if isinstance(spec, str) else spec
-    if isinstance(items, list):
-        names = [item[0] if isinstance(item, list) and item else item for item in items]
-        if all(isinstance(name, str) for name in names):
-            return names
-    raise UsageError(f"a path or a list of paths is expected, not {spec!r}")
+    return [path_of(path) for name in specs_in(spec) for path in expand_paths(name)]
 
 
 def _short(spec: Any) -> str:

@@ -45,7 +45,7 @@ def tarred_lines(manifest: str, tars: Mapping[int | None, str]) -> Iterator[byte
             yield text + b"\n"  # the reader of the line reports why it cannot be used
             _note_skipped(fields, tars, used)
             continue
-        tar = tars.get(None) or tars.get(_shard_of(fields))
+        tar = tars.get(None) or tars.get(shard_of(fields))
         path = decode_value(fields["audio_filepath"])
         if tar is None or not isinstance(path, str):
             yield _refused(fields, RejectReason.BAD_FIELD, "shard_id names no tar of the set")
@@ -77,13 +77,14 @@ def _note_skipped(
     fields: Mapping[str, msgspec.Raw] | None, tars: Mapping[int | None, str], used: Mapping[str, set[str]]
 ) -> None:
     """Add the member that a skipped line names to `used`. Else it would be rejected as a member without a line."""
-    tar = tars.get(None) or (tars.get(_shard_of(fields)) if fields else None)
+    tar = tars.get(None) or (tars.get(shard_of(fields)) if fields else None)
     path = decode_value(fields["audio_filepath"]) if fields and "audio_filepath" in fields else None
     if tar is not None and isinstance(path, str) and (member := _member_of(path, _members(tar))) is not None:
         used[tar].add(member)
 
 
-def _shard_of(fields: Mapping[str, msgspec.Raw]) -> int | None:
+def shard_of(fields: Mapping[str, msgspec.Raw]) -> int | None:
+    """The `shard_id` of a line of a manifest of a whole set; None if it has none."""
     shard = decode_value(fields["shard_id"]) if "shard_id" in fields else None
     return shard if type(shard) is int else None
 

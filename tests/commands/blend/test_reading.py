@@ -228,10 +228,9 @@ def test_nemo_draws_what_the_weights_say(sets: Path, tmp_path: Path) -> None:
     en = ("en=:0.7", f"en/t={sets}/tarred:1", "en/s=:3", f"en/s/x={sets}/shar", f"en/s/y={sets}/tarred")
     data = (*en, f"it={sets}/buckets:0.3", "mix.yaml")
     tags = [word for name in ("en/t", "en/s/x", "en/s/y", "it") for word in ("--tag", f"{name}:set={name}")]
-    done = prepcli("blend", *data, "--by", "records", *tags, "--json", cwd=tmp_path)
+    done = prepcli("blend", *data, "--by", "records", *tags, "--check", "nemo", "--json", cwd=tmp_path)
     assert done.code == 0, done.err
-    assert done.json["checked"]
-    assert "mix.yaml is written; NeMo reads it once, to check it (--no-check leaves this out)" in done.err
+    assert "blend: NeMo reads mix.yaml once, to check it; its start takes long" in done.err
     counts = Counter(cut.set for cut in islice(input_cuts(tmp_path / "mix.yaml", seed=3), 6000))
     # Products of the weights of all levels; x and y have the same records.
     expected = {"en/t": 0.7 * 0.25, "en/s/x": 0.7 * 0.75 * 0.5, "en/s/y": 0.7 * 0.75 * 0.5, "it": 0.3}
@@ -245,8 +244,8 @@ def test_nemo_draws_what_the_weights_say(sets: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_config_that_nemo_cannot_read(sets: Path, tmp_path: Path) -> None:
     pytest.importorskip("nemo.collections.common")
-    write_lines(tmp_path / "m.json", [{"audio_filepath": "/gone.wav", "duration": 1.0, "text": ""}])
-    done = prepcli("blend", "a=m.json", "mix.yaml", cwd=tmp_path)
+    write_lines(tmp_path / "m.json", [{"audio_filepath": "m.json", "duration": 1.0, "text": ""}])
+    done = prepcli("blend", "a=m.json", "mix.yaml", "--check", "nemo", cwd=tmp_path)
     assert done.code == 2
     assert "NeMo cannot read mix.yaml: " in done.err
 

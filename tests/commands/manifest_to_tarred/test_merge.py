@@ -37,7 +37,7 @@ def test_only_buckets_are_buckets(short_corpus: Path, tmp_path: Path) -> None:
         "inspect": (out,),
         "estimate-bins": (out, "-b", 2),
         "index": (out, "--check"),
-        "blend": (f"a={out}", tmp_path / "mix.yaml", "--no-check"),
+        "blend": (f"a={out}", tmp_path / "mix.yaml"),
     }
     found = {name: prepcli(name, *words, "--json").json for name, words in commands.items()}
     assert (found["verify"]["records"], found["inspect"]["records"], found["blend"]["records"]) == (48, 48, 48)

@@ -274,7 +274,7 @@ def test_others_name_the_command(corpus: Path, tmp_path: Path) -> None:
 
 def test_blend_mixes_conversations_with_audio(corpus: Path, tmp_path: Path) -> None:
     made(corpus / "nemo.jsonl", tmp_path / "out")
-    call = ("blend", f"chats={tmp_path}/out", f"asr={corpus}/manifest.json", tmp_path / "b.yaml", "--no-check")
+    call = ("blend", f"chats={tmp_path}/out", f"asr={corpus}/manifest.json", tmp_path / "b.yaml")
     done = prepcli(*call)
     assert done.code == 0, done.err
     assert "type: multimodal_conversation" in (tmp_path / "b.yaml").read_text()
