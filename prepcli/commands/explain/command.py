@@ -24,7 +24,13 @@ def explain(
     ],
     *,
     in_set: Annotated[
-        PathText, Option("The output of a command of prepcli.", names=("--in",), metavar="SET", takes_address=True)
+        PathText,
+        Option(
+            "The output of a command of prepcli, or a manifest in it.",
+            names=("--in",),
+            metavar="SET",
+            takes_address=True,
+        ),
     ],
     work_dir: WorkDir = None,
     as_json: Json = False,

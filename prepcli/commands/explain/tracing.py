@@ -26,7 +26,7 @@ from prepcli.jobs.records import Records
 from prepcli.manifest.mixing import leaves_of
 from prepcli.manifest.sources import open_bytes
 from prepcli.storage.addresses import is_address
-from prepcli.storage.paths import AnyPath
+from prepcli.storage.paths import AnyPath, absolute
 
 _BLOCK = 1 << 20
 _NEAR = 0.002
@@ -107,18 +107,20 @@ class Found:
 
 def explain_record(record: str, out: AnyPath, work_dir: Path | None) -> Explanation:
     """Explain all records of the chain of `out` that have the name `record`; errors as of `prepcli.explain`."""
-    return _Tracing(record, chain_of(out, work_dir)).explanation()
+    steps = chain_of(out, work_dir, may_be_part=True)
+    return _Tracing(record, steps, absolute(out)).explanation()
 
 
 class _Tracing:
-    def __init__(self, record: str, steps: list[Step]) -> None:
+    def __init__(self, record: str, steps: list[Step], out: str) -> None:
         name, at, seconds = record.rpartition("@")
         time = None
         with contextlib.suppress(ValueError):
             time = float(seconds) if at else None
         self._record, self._time = record, time
         self._name = record if time is None else name
-        self._steps, self._last = steps, [step for step in steps if step.out == steps[-1].out]
+        self._out, self._steps = out, steps
+        self._last = [step for step in steps if step.out == steps[-1].out]
         self._notes: dict[str, None] = {}
 
     def explanation(self) -> Explanation:
@@ -132,17 +134,21 @@ class _Tracing:
                     traces.popitem()
                     break
             if traces:
-                return Explanation(self._record, self._steps[-1].out, list(traces.values()), list(self._notes))
+                return Explanation(self._record, self._out, list(traces.values()), list(self._notes))
         pauses = "" if self._time is None else ", or nothing lies at this time: it is in a pause between records"
         raise UsageError(
-            f"no record of {self._steps[-1].out}, of the runs that made it, or of their rejects is named "
+            f"no record of {self._out}, of the runs that made it, or of their rejects is named "
             f"{self._name}{pauses}; the name is that of a line's audio_filepath or id"
         )
 
     def _kept(self) -> Iterator[Trace]:
         for found in self._outputs(self._steps[-1]):
-            if found.is_called(self._name, self._time):
+            if self._is_kept(found) and found.is_called(self._name, self._time):
                 yield self._trace(found, "kept")
+
+    def _is_kept(self, found: Found) -> bool:
+        """Whether a line of the last output is in SET, which may be one of its files."""
+        return found.manifest == self._out or self._out == self._steps[-1].out
 
     def _dropped(self) -> Iterator[Trace]:
         for step in reversed(self._steps):
@@ -169,7 +175,7 @@ class _Tracing:
             if found.difference(made) is None or (made.audio == found.audio and not self._is_at(made)):
                 continue
             ends += 1
-            if step in self._last:
+            if step in self._last and self._is_kept(made):
                 yield self._trace(made, "kept")
                 continue
             readers = [other for other in later if any(path == made.manifest for path, _ in other.sources)]

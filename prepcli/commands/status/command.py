@@ -31,7 +31,8 @@ def status(
         bool,
         Option(
             "Add up the runs that made OUT, from the sources on: the seconds in, kept and left out, by reason. Reads "
-            "the manifests again."
+            "the manifests again.",
+            disables=("clean", "watch"),
         ),
     ] = False,
     as_json: Json = False,

@@ -70,14 +70,16 @@ class Step:
                 yield from (msgspec.json.decode(line) for line in lines)
 
 
-def chain_of(out: AnyPath, work_dir: Path | None = None) -> list[Step]:
+def chain_of(out: AnyPath, work_dir: Path | None = None, *, may_be_part: bool = False) -> list[Step]:
     """The runs that made `out`, each after those that made its inputs; `work_dir` as in `work_folder`.
+
+    With `may_be_part`, `out` may be a file in an output.
 
     Raises:
         UsageError: no run has made `out`.
     """
     chain = _Chain(work_dir)
-    if not chain.made(out):
+    if not (chain.makers(absolute(out)) if may_be_part else chain.made(out)):
         raise UsageError(f"no run of prepcli is known for {out}: give the OUT of a command, with its OUT.prepcli")
     return chain.steps
 
@@ -106,11 +108,12 @@ class _Chain:
         if (step := self._known.get(workspace.run)) is None:
             step = self._known[workspace.run] = Step(workspace, plan)
             paths = [_absolute(path, plan.run_in) for path in _inputs_with_records(plan)]
-            step.sources = [(path, self._makers(path)) for path in dict.fromkeys(paths)]
+            step.sources = [(path, self.makers(path)) for path in dict.fromkeys(paths)]
             self.steps.append(step)
         return step
 
-    def _makers(self, path: str) -> list[Step]:
+    def makers(self, path: str) -> list[Step]:
+        """The runs whose output is `path`, or a folder above it."""
         place = path_of(path)
         for _ in range(1 + _MAX_FOLDERS):
             if steps := self.made(place):

@@ -67,6 +67,18 @@ def test_cuts_of_shar_and_members_of_tars_without_a_segment(tmp_path: Path) -> N
                 assert again == trace
 
 
+def test_one_part_of_a_split(tmp_path: Path) -> None:
+    manifest = SHORT_CORPUS / "manifest.json"
+    run(tmp_path, "split", str(manifest), "parts", "--part", "a=rest", "--part", "b=0.3")
+    for part, other in (("a", "b"), ("b", "a")):
+        name = Path(read_lines(tmp_path / f"parts/{part}.json")[0]["audio_filepath"]).name
+        verdicts = {}
+        for one in (part, other):
+            (trace,) = prepcli("explain", name, "--in", f"parts/{one}.json", "--json", cwd=tmp_path).json["traces"]
+            verdicts[one] = (trace["verdict"], Path(trace["hops"][0]["manifest"]).name)
+        assert verdicts == {part: ("kept", f"{part}.json"), other: ("dropped", f"{part}.json")}
+
+
 def test_what_cannot_be_explained(tmp_path: Path) -> None:
     run(tmp_path, "filter", str(SHORT_CORPUS / "manifest.json"), "kept.json", "--keep", "duration > 0.3")
     nobody = prepcli("explain", "nobody.wav", "--in", "kept.json", cwd=tmp_path)
