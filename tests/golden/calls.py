@@ -121,6 +121,21 @@ KIND = """
 """
 
 COMMANDS: dict[str, str] = {
+    "account": """
+        0 filter corpus/manifest.json kept.json --keep 'duration > 0.2'
+        0 split kept.json parts --part a=rest --part b=0.3
+        0 manifest-to-tarred parts/a.json out --num-shards 2
+        0 status --account out
+        0 status --account out --json
+        2 status --account out parts
+        0 explain s01_u2.flac --in out
+        0 explain s01_u1 --in out --json
+        2 explain nobody --in out
+        2 explain s01_u1 --in corpus
+        0 compare corpus/manifest.json out
+        0 compare out parts/a.json --no-audio --json
+        0 compare kept.json kept.json --html page.html
+    """,
     "adding": """
         0 manifest-to-tarred corpus/manifest.json out --num-shards 2
         0 manifest-to-tarred corpus/more.json --concat-to out --dry-run
