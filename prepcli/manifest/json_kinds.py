@@ -116,13 +116,18 @@ def kind_of_yaml(path: str, text: str) -> FileKind:
 
 
 def _kind_of_lines(path: str, objects: Sequence[object]) -> FileKind | None:
-    """The kind of JSON lines, if all of them that are objects are of one kind other than NeMo records."""
+    """The kind of JSON lines, if all of them that are objects are of one kind other than NeMo records.
+
+    Among conversations, objects of no known kind are such without turns.
+    """
     rows = [fields for fields in objects if isinstance(fields, dict)]
-    kind, *others = dict.fromkeys(kind_of_object(fields) for fields in rows)
+    kinds = [kind_of_object(fields) for fields in rows]
+    if {*kinds} - {None} == {CONVERSATIONS}:
+        fields = rows[kinds.index(CONVERSATIONS)]
+        return FileKind(CONVERSATIONS, _advice_on_conversations(path, fields, ""), lines=CONVERSATIONS)
+    kind, *others = dict.fromkeys(kinds)
     if kind is None or kind == RECORDS or (others and not {kind, *others} <= {*_LHOTSE}):
         return None
-    if kind == CONVERSATIONS:
-        return FileKind(kind, _advice_on_conversations(path, rows[0], ""), lines=kind)
     advice = f"make a manifest of their audio: {_make(path, kind)}"
     return FileKind(kind, advice, *(("lhotse", kind) if kind in _LHOTSE else ("jsonl", PAIRS)))
 
