@@ -81,16 +81,18 @@ def kind_of_object(fields: dict[str, Any]) -> str | None:
     turns = fields.get("conversations")
     if isinstance(turns, list) and turns and isinstance(turns[0], dict) and "from" in turns[0]:
         return CONVERSATIONS  # filter and split write them with the path of their first audio
-    if "audio_filepath" in fields or "reject_reason" in fields:
+    if "audio_filepath" in fields:
         return RECORDS
+    if isinstance(turns, list) or isinstance(fields.get("messages"), list):
+        return CONVERSATIONS
+    if "reject_reason" in fields:  # a reject without a place of audio can be one of records or of conversations
+        return None
     if str(fields.get("type")).endswith("Cut"):
         return CUTS
     if isinstance(fields.get("sources"), list) and "id" in fields:
         return RECORDINGS
     if "recording_id" in fields:
         return SUPERVISIONS
-    if isinstance(turns, list) or isinstance(fields.get("messages"), list):
-        return CONVERSATIONS
     if any(name in fields for name in OLD_AUDIO_KEYS):
         return RECORDS
     key = next((name for name in tables.AUDIO if name in fields), None)

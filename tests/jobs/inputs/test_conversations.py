@@ -116,6 +116,8 @@ def test_rejects_are_lines_of_the_file(tmp_path: Path) -> None:
     reasons = {line["manifest_line"]: line["reject_reason"] for line in rejects}
     assert reasons == {2: "missing_field", 9: "bad_field", 10: "bad_field", 11: "not_utf8"}
     assert rejects[1].items() >= bad.items() and "audio_filepath" not in rejects[1]
+    done = prepcli("conversations-to-tarred", tmp_path / "set.prepcli/rejects.jsonl", tmp_path / "again", "--json")
+    assert (done.code, done.json["rejects"]) == (3, 4), done.err
 
 
 def test_a_list_of_conversations_names_what_makes_lines(tmp_path: Path) -> None:
