@@ -67,7 +67,7 @@ class ConversationSet(StoredSet):
         try:
             found = json.loads(path.read_text(encoding="utf-8"))["shardlist"]
             return [{"url": str(shard["url"]), **shard} for shard in found]
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise UsageError(f"{path} has no list of shards ({error!r}); copy it again") from None
 
     def check_complete(self) -> None:

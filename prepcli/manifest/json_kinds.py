@@ -81,16 +81,18 @@ def kind_of_object(fields: dict[str, Any]) -> str | None:
     turns = fields.get("conversations")
     if isinstance(turns, list) and turns and isinstance(turns[0], dict) and "from" in turns[0]:
         return CONVERSATIONS  # filter and split write them with the path of their first audio
-    if "audio_filepath" in fields or "reject_reason" in fields:
+    if "audio_filepath" in fields:
         return RECORDS
+    if isinstance(turns, list) or isinstance(fields.get("messages"), list):
+        return CONVERSATIONS
+    if "reject_reason" in fields:  # a reject without a place of audio can be one of records or of conversations
+        return None
     if str(fields.get("type")).endswith("Cut"):
         return CUTS
     if isinstance(fields.get("sources"), list) and "id" in fields:
         return RECORDINGS
     if "recording_id" in fields:
         return SUPERVISIONS
-    if isinstance(turns, list) or isinstance(fields.get("messages"), list):
-        return CONVERSATIONS
     if any(name in fields for name in OLD_AUDIO_KEYS):
         return RECORDS
     key = next((name for name in tables.AUDIO if name in fields), None)
@@ -116,13 +118,18 @@ def kind_of_yaml(path: str, text: str) -> FileKind:
 
 
 def _kind_of_lines(path: str, objects: Sequence[object]) -> FileKind | None:
-    """The kind of JSON lines, if all of them that are objects are of one kind other than NeMo records."""
+    """The kind of JSON lines, if all of them that are objects are of one kind other than NeMo records.
+
+    Among conversations, objects of no known kind are such without turns.
+    """
     rows = [fields for fields in objects if isinstance(fields, dict)]
-    kind, *others = dict.fromkeys(kind_of_object(fields) for fields in rows)
+    kinds = [kind_of_object(fields) for fields in rows]
+    if {*kinds} - {None} == {CONVERSATIONS}:
+        fields = rows[kinds.index(CONVERSATIONS)]
+        return FileKind(CONVERSATIONS, _advice_on_conversations(path, fields, ""), lines=CONVERSATIONS)
+    kind, *others = dict.fromkeys(kinds)
     if kind is None or kind == RECORDS or (others and not {kind, *others} <= {*_LHOTSE}):
         return None
-    if kind == CONVERSATIONS:
-        return FileKind(kind, _advice_on_conversations(path, rows[0], ""), lines=kind)
     advice = f"make a manifest of their audio: {_make(path, kind)}"
     return FileKind(kind, advice, *(("lhotse", kind) if kind in _LHOTSE else ("jsonl", PAIRS)))
 

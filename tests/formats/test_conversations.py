@@ -41,11 +41,12 @@ def test_what_an_index_of_wids_lists(tmp_path: Path) -> None:
     assert isinstance(stored, ConversationSet)
     assert list(stored.files()) == [tmp_path / "a.tar"]
     assert stored.entry()["type"] == "share_gpt_webdataset"
-    (tmp_path / "wids-meta.json").write_text('{"shards": []}')
-    damaged = open_set(tmp_path)
-    assert isinstance(damaged, ConversationSet)
-    with pytest.raises(UsageError, match=r"wids-meta\.json has no list of shards"):
-        list(damaged.files())
+    for text in ('{"shards": []}', "[" * 100_000):
+        (tmp_path / "wids-meta.json").write_text(text)
+        damaged = open_set(tmp_path)
+        assert isinstance(damaged, ConversationSet)
+        with pytest.raises(UsageError, match=r"wids-meta\.json has no list of shards"):
+            list(damaged.files())
 
 
 def test_manifests_and_tars(tmp_path: Path) -> None:

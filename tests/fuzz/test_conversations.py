@@ -68,7 +68,7 @@ def _file(draw: Draw, documents: list[dict[str, Any]], most: int = 6) -> bytes:
     return Shown(draw(st.sampled_from([b""] * 5 + [b"\xef\xbb\xbf", b"\n"])) + end.join([*lines, b""]))
 
 
-@examples(25)
+@examples(12)
 @given(st.data(), st.sampled_from(["nemo", "sharegpt-webdataset"]))
 def test_files_of_conversations(data: st.DataObject, form: str) -> None:
     text = _file(data.draw, FORMS)
@@ -100,7 +100,7 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "set"
 
 
-@examples(20)
+@examples(8)
 @given(st.data())
 def test_pairs_of_which_one_is_odd(pairs: Path, data: st.DataObject) -> None:
     """The JSON of a member is odd, or the tar is damaged."""
@@ -134,7 +134,7 @@ def talks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@examples(20)
+@examples(8)
 @given(st.data(), st.sampled_from(["duplex", "moshi"]))
 def test_segments_of_two_voices(talks: Path, data: st.DataObject, form: str) -> None:
     text = _file(data.draw, SEGMENTS)
@@ -147,7 +147,7 @@ def test_segments_of_two_voices(talks: Path, data: st.DataObject, form: str) -> 
             check_report(folder / "out.prepcli")
 
 
-@examples(20)
+@examples(8)
 @given(st.data(), st.booleans())
 def test_texts(data: st.DataObject, has_target: bool) -> None:
     drawn = data.draw(st.lists(st.one_of(st.text(max_size=20).map(str.encode), st.binary(max_size=20)), max_size=8))

@@ -102,6 +102,8 @@ def test_every_command_knows_conversations_in_the_store(
         assert stored.replace(address, str(folder)) == Path(name).read_text()
     found = run("inspect", f"{address}/{chats.name}", "--json").json
     assert (found["kind"], found["records"], found["audio"][0]["missing"]) == ("conversations", 48, 0)
+    shown = run("inspect", f"{address}/{chats.name}", "--record", 3, "--json").json
+    assert (shown["fields"]["id"], shown["audio"][0]["problem"]) == ("chat3", None)
     done = run("verify", f"{address}/{chats.name}")
     assert (done.code, "is ok" in done.out) == (0, True)
     done = run("score", f"{address}/list.json", "out.json")

@@ -12,7 +12,7 @@ from prepcli.engine.publishing.hashes import ContentHash
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.conversations import MANIFEST_NAME, META_NAME, TAR_NAME, ConversationSet
 from prepcli.formats.tar import read_members
-from prepcli.gate import check_rate
+from prepcli.gate import check_rate, is_missing
 from prepcli.manifest.conversations import Turn, of_turn, turns_of, values_of
 from prepcli.manifest.fields import parse_fields
 
@@ -124,7 +124,10 @@ def _check_pairs(members: Members, name: str, report: ShardReport) -> None:
 def _turns(text: bytes, where: str, report: ShardReport, sound: str = "") -> list[Turn]:
     """The turns in a JSON; `sound`: the audio of one that names none."""
     try:
-        return turns_of(({"sound": sound} if sound else {}) | values_of(parse_fields(text)))
+        fields = values_of(parse_fields(text))
+        if sound and is_missing(fields.get("sound")):
+            fields["sound"] = sound
+        return turns_of(fields)
     except RecordRejected as rejected:
         report.problems.append(f"{where}: {rejected.detail}")
         return []

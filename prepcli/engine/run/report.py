@@ -190,8 +190,8 @@ def too_many(report: Report, budget: Budget) -> str:
     )
 
 
-_MEASURING = ("fix-durations", "make-manifest", "download")
-"""Commands that measure audio themselves."""
+_NOT_TO_FIX = ("fix-durations", "make-manifest", "download", "conversations-to-tarred")
+"""Commands that measure audio themselves, or whose rejects `fix-durations` does not read."""
 _WRONG_DURATIONS = (RejectReason.BEYOND_AUDIO.value, RejectReason.DURATION_MISMATCH.value)
 
 
@@ -264,7 +264,7 @@ def repair_line(command: str) -> str:
 
 
 def repair_command(command: str, rejects: Mapping[str, int], listed_in: str, settings: Mapping[str, Any]) -> str | None:
-    """The command that measures the durations of rejects; None if no duration is wrong, or `command` measures itself.
+    """The command that measures the durations of rejects; None if no duration is wrong, or it does not help `command`.
 
     Args:
         command: the command of the run.
@@ -272,7 +272,7 @@ def repair_command(command: str, rejects: Mapping[str, int], listed_in: str, set
         listed_in: the path of the file with the rejects.
         settings: the settings of the run, with the folders from which relative audio paths start.
     """
-    if command.startswith(_MEASURING) or not any(reason in rejects for reason in _WRONG_DURATIONS):
+    if command.startswith(_NOT_TO_FIX) or not any(reason in rejects for reason in _WRONG_DURATIONS):
         return None
     folders = settings.get(AUDIO_BASE_DIRS) or []
     if len(folders) != 1:  # rejects.jsonl mixes paths that start from several folders

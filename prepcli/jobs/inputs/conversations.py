@@ -12,6 +12,7 @@ from prepcli.formats.archives import tar_members
 from prepcli.formats.conversations import ConversationSet, tar_of
 from prepcli.formats.names import absolute_folder, path_in
 from prepcli.formats.sets import open_set
+from prepcli.gate import is_missing
 from prepcli.interface.options import PathText
 from prepcli.jobs.inputs.catalogue import line, unusable
 from prepcli.jobs.inputs.kinds import CONVERSATIONS
@@ -124,7 +125,7 @@ class _Maker:
             fields = values_of(raw)
             if is_left_out(fields):
                 marks["_skipme"] = True
-            if sound and "sound" not in fields:
+            if sound and is_missing(fields.get("sound")):
                 fields["sound"] = sound
             turns = turns_of(fields, self._placeholders)
             turns = [self._placed(turn, number, place) for number, turn in enumerate(turns, 1)]

@@ -105,16 +105,19 @@ def test_each_conversation_has_an_id(tmp_path: Path) -> None:
 
 def test_rejects_are_lines_of_the_file(tmp_path: Path) -> None:
     """Each has the line of the user, in its form, and its number: blank lines count, too."""
+    # the first line has no turns, and the file is one of conversations all the same
     bad = {"messages": [{"role": "narrator", "content": "x"}], "audios": ["a.wav"], "topic": 7}
     chats = write_lines(tmp_path / "chats.jsonl", conversations_of(RECORDS))
     half = b'{"messages": [{"role": "user", "content": "\\ud83d"}]}\n'
-    chats.write_bytes(b"\n\n" + chats.read_bytes() + json.dumps(bad).encode() + b"\r\n" + half + b"\xff\n")
+    chats.write_bytes(b'\n{"topic": 6}\n' + chats.read_bytes() + json.dumps(bad).encode() + b"\r\n" + half + b"\xff\n")
     done = prepcli("conversations-to-tarred", chats, tmp_path / "set", "--max-rejects", 9, "--json")
-    assert (done.code, done.json["records_out"], done.json["rejects"]) == (0, 6, 3), done.err
+    assert (done.code, done.json["records_out"], done.json["rejects"]) == (0, 6, 4), done.err
     rejects = read_lines(tmp_path / "set.prepcli/rejects.jsonl")
     reasons = {line["manifest_line"]: line["reject_reason"] for line in rejects}
-    assert reasons == {9: "bad_field", 10: "bad_field", 11: "not_utf8"}
-    assert rejects[0].items() >= bad.items() and "audio_filepath" not in rejects[0]
+    assert reasons == {2: "missing_field", 9: "bad_field", 10: "bad_field", 11: "not_utf8"}
+    assert rejects[1].items() >= bad.items() and "audio_filepath" not in rejects[1]
+    done = prepcli("conversations-to-tarred", tmp_path / "set.prepcli/rejects.jsonl", tmp_path / "again", "--json")
+    assert (done.code, done.json["rejects"]) == (3, 4), done.err
 
 
 def test_a_list_of_conversations_names_what_makes_lines(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Recordings of two voices for full-duplex models: a Shar with both channels, or stereo files with times of words."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -27,6 +27,7 @@ from prepcli.formats.shar import (
 )
 from prepcli.formats.train_ds import write_train_ds
 from prepcli.formats.training_config import shar_entry
+from prepcli.gate import MAX_SECONDS
 from prepcli.jobs.record_job import RecordUnit
 from prepcli.jobs.source import items
 from prepcli.manifest.conversations import Turn, of_turn, turns_of
@@ -41,6 +42,17 @@ MOSHI_PATTERNS = (MOSHI_LINES.format(NUMBER), *(_MOSHI_NAME.format(NUMBER, suffi
 _SPEAKERS = {"User": "user", "Assistant": "agent"}
 """The roles in NeMo's `DuplexS2SDataset`."""
 _encode = msgspec.json.Encoder().encode
+
+
+_Seconds = Annotated[float, msgspec.Meta(ge=0, le=MAX_SECONDS)]
+
+
+class _Word(msgspec.Struct):
+    """A word, and its times in seconds from the start of its segment."""
+
+    word: str
+    start: _Seconds
+    end: _Seconds
 
 
 class _Dialogue(NamedTuple):
@@ -128,7 +140,7 @@ def write_moshi(
     for item in items(contents, unit, writer):
         with item:
             found, id = _dialogue(contents, item.number, item.record, wanted), f"{item.number:07d}"
-            words = [word for turn in found.turns for word in _words(turn) if turn.role == "Assistant"]
+            words = [word for turn in found.turns for word in _words(turn)]
             whole = locate(found.source, found.info, 0.0, None, None, wanted.policy, found.name)._replace(channel=None)
             order = (agent_channel, 1 - agent_channel)
             audio = convert(whole, TargetFormat("wav", wanted.target.sampling_rate), order)
@@ -145,19 +157,21 @@ def write_moshi(
 
 
 def _words(turn: Turn) -> list[tuple[str, tuple[float, float], str]]:
-    """The words of a turn with their times in the recording, as Moshi's trainer reads them.
+    """The words of a turn of the agent with their times in the recording, as Moshi's trainer reads them.
 
     Raises:
-        RecordRejected: MISSING_FIELD if the segment has no words with times.
+        RecordRejected: MISSING_FIELD if a segment has no words with times, also one of the user.
     """
     try:
-        return [
-            (word["word"], (round(turn.offset + word["start"], 6), round(turn.offset + word["end"], 6)), "SPEAKER_MAIN")
-            for word in turn.more["words"]
-        ]
-    except (KeyError, TypeError):
+        words = msgspec.convert(turn.more.get("words"), list[_Word])
+    except msgspec.ValidationError:
         what = "a segment has no words with times: cut it by words, such as those of a CTM"
         raise RecordRejected(RejectReason.MISSING_FIELD, what) from None
+    return [
+        (word.word, (round(turn.offset + word.start, 6), round(turn.offset + word.end, 6)), "SPEAKER_MAIN")
+        for word in words
+        if turn.role == "Assistant"
+    ]
 
 
 def finished(units: Sequence[RecordUnit], writer: UnitWriter, form: str) -> dict[str, Any]:

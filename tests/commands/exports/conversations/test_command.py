@@ -188,6 +188,7 @@ def test_one_bad_turn_rejects_the_conversation(corpus: Path, tmp_path: Path) -> 
         file.write("{broken\n")
     report = made(corpus / "bad.jsonl", tmp_path / "out", "--max-rejects", 9)
     assert (report["records_out"], report["skipped"]) == (7, 1)
+    assert report["repair_with"] is None  # fix-durations does not read conversations
     rejects = read_lines(tmp_path / "out.prepcli/rejects.jsonl")
     found = {line["manifest_line"]: f"{line['reject_reason']}: {line['reject_detail']}" for line in rejects}
     assert found[2].startswith("missing_audio: turn 2: ")

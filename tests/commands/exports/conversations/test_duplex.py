@@ -111,11 +111,11 @@ def test_what_cannot_be_used(corpus: Path) -> None:
         2,
         f"prepcli: the segments of talk0.wav are in several places of {corpus}/apart.json: sort it by audio_filepath\n",
     )
-    without_words = [{name: value for name, value in line.items() if name != "words"} for line in segments]
-    write_lines(Path("lines.json"), without_words)
-    done = made("none", "moshi", source="lines.json")
-    assert done.code == 3
-    assert "a segment has no words with times: cut it by words" in done.err + str(done.json)
+    for words in (None, "a", [{"word": "a", "start": "0", "end": 1}], [{"word": "a", "start": -1, "end": 1}]):
+        write_lines(Path("lines.json"), [line | {"words": words} for line in segments])
+        done = made("none", "moshi", "--overwrite", source="lines.json")
+        assert done.code == 3
+        assert "a segment has no words with times: cut it by words" in done.err + str(done.json)
 
 
 def test_both_options_or_none(corpus: Path) -> None:
