@@ -6,10 +6,13 @@ a reject as a whole.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.gate import MAX_SECONDS, is_missing
+from prepcli.manifest.normal_text import normal_text
 
 ROLES = {
     **dict.fromkeys(("user", "human"), "User"),
@@ -187,6 +190,18 @@ def _bad(where: str, what: str) -> RecordRejected:
 def other_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a line besides its turns and their audio."""
     return {name: value for name, value in fields.items() if name not in _OWN and not is_missing(value)}
+
+
+def text_of(turns: Sequence[Turn]) -> str:
+    """The roles and normal texts of a conversation, a line for consecutive turns of a role; empty without any text.
+
+    Conversations that say the same in different forms have the same text, whatever their audio.
+    """
+    said = [
+        (role, normal_text(" ".join(turn.text or "" for turn in of_role)))
+        for role, of_role in groupby(turns, attrgetter("role"))
+    ]
+    return "\n".join(f"{role}: {text}" for role, text in said) if any(text for _, text in said) else ""
 
 
 def is_left_out(fields: Mapping[str, Any]) -> bool:

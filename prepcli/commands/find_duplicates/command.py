@@ -26,7 +26,7 @@ def find_duplicates(
     inputs: Annotated[
         Paths,
         Option(
-            "The inputs; each is one or more manifests as in other commands, or a data set.",
+            "The inputs; each is one or more manifests or files of conversations, or a data set.",
             metavar="INPUT...",
             is_argument=True,
             shapes_output=False,
@@ -82,6 +82,9 @@ def find_duplicates(
     under two names. --between reports only groups over two inputs, such as leaks of a test set into training, and then
     exits with 1 if there are any. An input is refused if most of its records lack the text or the speaker to compare.
 
+    A conversation is a record. By audio and near-audio, each of its turns is compared, and one that another record has
+    is enough; duplicate_turns has the numbers of these turns. By text, the roles and texts of all turns are equal.
+
     Run the same command again to continue after an interruption.
 
     Example: prepcli find-duplicates test.json train.json leaks.jsonl --by audio,text,speaker --between
@@ -107,6 +110,7 @@ def find_duplicates(
     from prepcli.commands.find_duplicates.report import DuplicatesReport
     from prepcli.commands.find_duplicates.twins import by_duration
     from prepcli.engine.run.function import OutputFile, run
+    from prepcli.jobs.inputs.conversations import conversations_among
     from prepcli.jobs.record_job import RecordContents, RecordUnit, even_bounds, units_of
     from prepcli.jobs.source import RecordSource, items
     from prepcli.manifest.output_name import check_manifest_name
@@ -115,7 +119,9 @@ def find_duplicates(
     output = OutputFile(out)
     first, *others = listed(inputs)
     kinds = _kinds(str(by), 1 + len(others), between, has_model=speaker_model is not None)
-    source = RecordSource(first, output, *others)
+    # A voice is that of a record: conversations have several.
+    dialogues = conversations_among(more["audio_base_dir"]) if speaker_model is None else None
+    source = RecordSource(first, output, *others, others=dialogues)
     check_manifest_name(output.path, "find-duplicates", "duplicates.jsonl")
     if speaker_model is not None:
         from prepcli.commands.find_duplicates.same_voice import find_same_voices
@@ -129,7 +135,7 @@ def find_duplicates(
     reads_audio = not {AUDIO, NEAR_AUDIO}.isdisjoint(kinds)
 
     def plan(workspace: "Workspace") -> "Plan[RecordUnit, RecordContents]":
-        records = source.read(workspace, field_keys(kinds))
+        records = source.read(workspace, field_keys(kinds, source.manifests))
         # Two inputs are compared to know that they have nothing in common; then a note is not enough.
         refuses = between or len(kinds) == 1
         notes = notes_on_fields(records, listed(inputs), source.input_of, kinds, refuses=refuses)
@@ -147,13 +153,13 @@ def find_duplicates(
         for item in items(contents, unit, writer):
             with item:
                 keys.add(item.number, item.record)
-        keys.close(contents.numbers(unit))
+        keys.close()
 
     def join(
         made: "Plan[RecordUnit, RecordContents]", markers: "Sequence[Marker]", writer: "UnitWriter"
     ) -> dict[str, Any]:
         groups = GroupWriter(writer.open(output.name), made.contents.records, source.input_of)
-        write_groups(groups, made.contents, kinds, markers, writer, between)
+        write_groups(groups, kinds, markers, writer, between)
         return {"duplicates": output.path, "between": between, "found": groups.rows}
 
     settings = source.settings | {"inputs": source.input_of}

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from hashlib import blake2b
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,121 +11,197 @@ from prepcli.audio.encode import to_int16
 from prepcli.audio.fingerprint import fingerprint
 from prepcli.audio.probe import Probes
 from prepcli.audio.segments import DUPLICATES, decode, locate
-from prepcli.commands.find_duplicates.groups import GroupWriter, equal_keys, with_several
+from prepcli.commands.find_duplicates.groups import GroupWriter, Turns, by_records, equal_keys, with_several
 from prepcli.commands.find_duplicates.near import Fingerprints
 from prepcli.commands.find_duplicates.twins import Twins
 from prepcli.engine.publishing.publish import Marker, UnitWriter
-from prepcli.jobs.record_job import RecordContents
+from prepcli.errors import RecordRejected
 from prepcli.jobs.records import Records
+from prepcli.manifest.conversations import Turn, text_of, turns_of
 from prepcli.manifest.normal_text import normal_text
 from prepcli.manifest.record import Record
-from prepcli.planning.split import Indices
 
 AUDIO, NEAR_AUDIO = "audio", "near-audio"
 """The kinds of keys that are computed from the audio."""
-_KEYS_NAME = "parts/{}.keys"
+_KEYS_NAME, _ROWS_NAME = "parts/{}.keys", "parts/{}.rows"
 _WORDS_NAME, _COUNTS_NAME, _TWINS_NAME = "parts/{}.words", "parts/{}.counts", "parts/{}.twins"
-_KEY_BYTES = 16
+_KEY_BYTES, _WORD_BYTES = 16, 4
 _NO_KEY = bytes(_KEY_BYTES)
+
+
+class _Place(NamedTuple):
+    """The audio of a record, or of a turn of a conversation: its turn (0 for a record), path, span and channel."""
+
+    turn: int
+    path: str
+    offset: float
+    duration: float | None
+    channel: object
+
+
+class _Heard(NamedTuple):
+    """What is kept of a record's or turn's audio.
+
+    Attributes:
+        turn: the number of the turn; 0 for a record.
+        key: the key for `audio`.
+        words: the words of the fingerprint.
+        earlier: the row in this unit with the same audio, whose words count; None if it has words of its own.
+        number: a number that no other audio of the unit has.
+    """
+
+    turn: int = 0
+    key: bytes = _NO_KEY
+    words: bytes = b""
+    earlier: int | None = None
+    number: int = -1
 
 
 class KeyWriter:
     """Computes and writes the keys of a unit's records.
 
-    A key is zero if its value is missing, or the record is rejected.
+    A record has one row of keys, a conversation a row for each turn with audio; the first row has the keys of the whole
+    conversation. A key is zero if its value is missing. Rejected records have no rows.
 
-    The words of a fingerprint are written as soon as they are computed, to a separate file, because a unit may have
+    The words of a fingerprint are written as soon as the record is read, to a separate file, because a unit may have
     hundreds of long recordings.
     """
 
     def __init__(self, records: Records, writer: UnitWriter, kinds: Sequence[str]) -> None:
         self._records, self._writer, self._kinds = records, writer, kinds
-        self._keys: dict[int, bytes] = {}
+        self._reads_audio = not {AUDIO, NEAR_AUDIO}.isdisjoint(kinds)
+        self._rows: list[tuple[int, int]] = []
+        self._keys: list[bytes] = []
         self._probes, self._twins = Probes(1), Twins()
-        self._decoded: dict[int, bytes] = {}
-        self._earlier: dict[int, int] = {}
+        self._num_heard = 0
+        self._decoded: dict[int, tuple[int, bytes]] = {}  # the row and the key of audio, by its number
         self._words = writer.open_part(_WORDS_NAME.format(writer.unit.id)) if NEAR_AUDIO in kinds else None
-        self._counts: dict[int, int] = {}
+        self._counts: list[int] = []
+        self._earlier: list[int] = []
 
     def add(self, number: int, record: Record) -> None:
         """Compute the keys of a record.
 
         Raises:
-            RecordRejected: its audio cannot be read.
+            RecordRejected: its audio cannot be read; of a conversation, the detail names the turn.
         """
-        of_audio = self._of_audio(number, record) if not {AUDIO, NEAR_AUDIO}.isdisjoint(self._kinds) else {}
-        keys = (of_audio[kind] if kind in of_audio else _key(kind, record.get(kind)) for kind in self._kinds)
-        self._keys[number] = b"".join(keys)
+        turns = self._turns(number, record)
+        heard = [self._hear(place) for place in self._places(number, record, turns)] if self._reads_audio else []
+        text = record.get("text") if turns is None else text_of(turns)
+        of_record = {kind: _key(kind, text if kind == "text" else record.get(kind)) for kind in self._kinds}
+        for place, audio in enumerate(heard or [_Heard()]):
+            row = len(self._rows)
+            self._decoded[audio.number] = row, audio.key
+            self._rows.append((number, audio.turn))
+            of_audio = {AUDIO: audio.key, NEAR_AUDIO: _NO_KEY}  # `write_groups` computes the latter from the words
+            first = of_record if not place else dict.fromkeys(self._kinds, _NO_KEY)
+            self._keys.append(b"".join((first | of_audio)[kind] for kind in self._kinds))
+            if self._words is not None:
+                self._words.write(audio.words)
+                self._counts.append(len(audio.words) // _WORD_BYTES)
+                self._earlier.append(row if audio.earlier is None else audio.earlier)
 
-    def _of_audio(self, number: int, record: Record) -> dict[str, bytes]:
-        """Decode a record, and compute its key for `audio` and its fingerprint words for `near-audio`.
+    def _turns(self, number: int, record: Record) -> list[Turn] | None:
+        """The turns of a conversation; None of another record."""
+        if "conversations" not in record.fields or not self._records.is_conversation(number):
+            return None
+        return turns_of({"conversations": record.get("conversations")})
 
-        If the file of an earlier record has the same bytes, the record is not decoded: it shares the key and the words
+    def _places(self, number: int, record: Record, turns: Sequence[Turn] | None) -> list[_Place]:
+        if turns is None:
+            path = self._records.audio_path(number, record.audio_filepath)
+            return [_Place(0, path, record.offset, record.duration, record.get("channel"))]
+        return [
+            _Place(
+                place,
+                self._records.audio_path(number, turn.audio),
+                turn.offset,
+                turn.duration,
+                turn.more.get("channel"),
+            )
+            for place, turn in enumerate(turns, 1)
+            if turn.text is None
+        ]
+
+    def _hear(self, place: _Place) -> _Heard:
+        """Decode audio, and compute its key for `audio` and its fingerprint words for `near-audio`.
+
+        If the file of an earlier record has the same bytes, the audio is not decoded: it shares the key and the words
         of the earlier record.
-
-        Returns:
-            The key of each kind. The key for `near-audio` is zero here; `write_groups` computes it from the words.
         """
-        path = self._records.audio_path(number, record.audio_filepath)
+        try:
+            return self._decode(place)
+        except RecordRejected as rejected:
+            if not place.turn:
+                raise
+            raise RecordRejected(rejected.reason, f"turn {place.turn}: {rejected.detail}") from None
+
+    def _decode(self, place: _Place) -> _Heard:
+        path = place.path
         info = self._probes(path)
-        segment = locate(path, info, record.offset, record.duration, record.get("channel"), DUPLICATES, path)
+        segment = locate(path, info, place.offset, place.duration, place.channel, DUPLICATES, path)
+        self._num_heard += 1
         is_cheap = self._words is None and info.data_offset is not None  # comparing would take more time than decoding
-        earlier = None if is_cheap else self._twins.earlier(number, path, segment)
+        earlier = None if is_cheap else self._twins.earlier(self._num_heard, path, segment)
         if earlier in self._decoded:
-            self._earlier[number] = earlier
-            return {AUDIO: self._decoded[earlier], NEAR_AUDIO: _NO_KEY}
+            row, key = self._decoded[earlier]
+            return _Heard(place.turn, key, earlier=row, number=self._num_heard)
         samples = to_int16(decode(segment))
-        if self._words is not None:
-            words = fingerprint(samples, info.sampling_rate)
-            self._words.write(words.astype("<u4").tobytes())
-            self._counts[number] = len(words)
+        words = b"" if self._words is None else fingerprint(samples, info.sampling_rate).astype("<u4").tobytes()
         key = _NO_KEY
         if AUDIO in self._kinds:
             shape = f"{info.sampling_rate} {samples.shape[1]} ".encode()
             hashed = blake2b(shape + np.ascontiguousarray(samples, "<i2").tobytes(), digest_size=_KEY_BYTES)
             key = hashed.digest()
-        self._decoded[number] = key
-        return {AUDIO: key, NEAR_AUDIO: _NO_KEY}
+        return _Heard(place.turn, key, words, number=self._num_heard)
 
-    def close(self, numbers: Sequence[int]) -> None:
-        """Write the keys of the records `numbers`, in this order."""
-        none = _NO_KEY * len(self._kinds)
-        keys = (self._keys.get(number, none) for number in numbers)
-        self._writer.open_part(_KEYS_NAME.format(self._writer.unit.id)).write(b"".join(keys))
+    def close(self) -> None:
+        """Write the keys of the records."""
+        parts = {_KEYS_NAME: b"".join(self._keys), _ROWS_NAME: np.array(self._rows, "<i8").tobytes()}
         if self._words is not None:
-            counts = [self._counts.get(number, 0) for number in numbers]
-            earlier = [self._earlier.get(number, number) for number in numbers]
-            for name, values in ((_COUNTS_NAME, counts), (_TWINS_NAME, earlier)):
-                self._writer.open_part(name.format(self._writer.unit.id)).write(np.array(values, "<i8").tobytes())
+            parts |= {_COUNTS_NAME: np.array(self._counts, "<i8").tobytes()}
+            parts |= {_TWINS_NAME: np.array(self._earlier, "<i8").tobytes()}
+        for name, data in parts.items():
+            self._writer.open_part(name.format(self._writer.unit.id)).write(data)
 
 
 def write_groups(
-    groups: GroupWriter,
-    contents: RecordContents,
-    kinds: Sequence[str],
-    markers: Sequence[Marker],
-    writer: UnitWriter,
-    between: bool,
+    groups: GroupWriter, kinds: Sequence[str], markers: Sequence[Marker], writer: UnitWriter, between: bool
 ) -> None:
     """Find records with equal keys of each kind, and write them in groups; with `between`, only groups over inputs."""
-    records = contents.records
-    parts = [np.fromfile(writer.part(_KEYS_NAME.format(marker.unit)), "<u8") for marker in markers]
-    in_units = np.concatenate([np.empty(0, np.uint64), *parts]).reshape(-1, len(kinds), 2)
-    order = np.arange(len(records)) if contents.order is None else contents.order
-    keys = np.empty_like(in_units)
-    keys[order] = in_units
+    in_units = _joined(markers, writer, _KEYS_NAME, "<u8").reshape(-1, len(kinds), 2)
+    rows = _joined(markers, writer, _ROWS_NAME, "<i8").reshape(-1, 2)
+    order = np.argsort(rows[:, 0], kind="stable")
+    record, turn = rows[order].T
+    keys = in_units[order]
+    has_turns = bool(turn.any())
     for column, kind in enumerate(kinds):
         of_kind, more = keys[:, column], {}
         if kind == NEAR_AUDIO:
-            of_kind[:, 0], num_short = _near_audio_keys(markers, order, writer)
+            labels, num_short = _near_audio_keys(markers, writer)
+            of_kind[:, 0] = labels[order]
             more["not_compared"] = num_short
-        numbers, group_of = equal_keys(of_kind)
+        found, group_of = equal_keys(of_kind)
+        turns: Turns | None = None
+        if has_turns and kind in (AUDIO, NEAR_AUDIO):  # a conversation may have the same audio twice
+            found, group_of = with_several(found, group_of, record)
+            numbers, group_of, turns = by_records(record[found], group_of, turn[found])
+        else:
+            numbers = record[found]
         if between or kind == "speaker":
-            numbers, group_of = with_several(numbers, group_of, groups.input_of)
+            kept, group_of = with_several(np.arange(len(numbers)), group_of, groups.input_of[numbers])
+            numbers, turns = numbers[kept], turns and turns.of(kept)
         if kind == NEAR_AUDIO:  # within an input, the longest record comes first
-            durations = records.index.duration[numbers]
-            numbers = numbers[np.lexsort((numbers, -durations, groups.input_of[numbers], group_of))]
-        groups.write(kind, numbers, group_of, **more)
+            longest = np.lexsort((numbers, -groups.seconds_of(numbers), groups.input_of[numbers], group_of))
+            numbers, turns = numbers[longest], turns and turns.of(longest)
+        groups.write(kind, numbers, group_of, turns, **more)
+
+
+def _joined(markers: Sequence[Marker], writer: UnitWriter, name: str, kind: str) -> NDArray[Any]:
+    """The arrays of all units, one after another."""
+    return np.concatenate(
+        [np.empty(0, kind), *(np.fromfile(writer.part(name.format(marker.unit)), kind) for marker in markers)]
+    )
 
 
 def _key(kind: str, value: object) -> bytes:
@@ -136,21 +213,20 @@ def _key(kind: str, value: object) -> bytes:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_KEY_BYTES).digest() if text else _NO_KEY
 
 
-def _near_audio_keys(markers: Sequence[Marker], order: Indices, writer: UnitWriter) -> tuple[NDArray[np.uint64], int]:
-    """Compute the `near-audio` keys of all records; returns the keys, and how many records have too little sound.
+def _near_audio_keys(markers: Sequence[Marker], writer: UnitWriter) -> tuple[NDArray[np.uint64], int]:
+    """Compute the `near-audio` keys of all rows; returns the keys, and how many rows have too little sound.
 
-    Records with nearly the same audio have equal keys. Rejected records are not in the count.
+    Rows with nearly the same audio have equal keys.
     """
     fingerprints = Fingerprints(writer.folder)
-    twins = np.empty_like(order)
+    twins = [np.empty(0, np.int64)]
     done = 0
     for marker in markers:
         names = (name.format(marker.unit) for name in (_WORDS_NAME, _COUNTS_NAME, _TWINS_NAME))
         words, counts, earlier = map(writer.part, names)
-        fingerprints.add(np.fromfile(words, "<u4"), of_records := np.fromfile(counts, "<i8"))
-        twins[order[done : done + len(of_records)]] = np.fromfile(earlier, "<i8")
-        done += len(of_records)
-    labels, is_compared = np.empty_like(order), np.empty(len(order), bool)
-    labels[order], is_compared[order] = fingerprints.labels()
-    rejected = sum(sum(marker.rejects.values()) for marker in markers)
-    return labels[twins].astype(np.uint64) + np.uint64(1), int(np.count_nonzero(~is_compared[twins])) - rejected
+        fingerprints.add(np.fromfile(words, "<u4"), of_rows := np.fromfile(counts, "<i8"))
+        twins.append(np.fromfile(earlier, "<i8") + done)
+        done += len(of_rows)
+    labels, is_compared = fingerprints.labels()
+    first = np.concatenate(twins)
+    return labels[first].astype(np.uint64) + np.uint64(1), int(np.count_nonzero(~is_compared[first]))
