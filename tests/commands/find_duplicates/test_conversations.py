@@ -12,6 +12,7 @@ from tests.conftest import Lines, read_lines, write_lines
 from tests.support.running import prepcli
 
 RATE = 16000
+SEED = 0
 
 
 def turn(value: str, role: str = "User", **place: float) -> dict[str, Any]:
@@ -117,3 +118,25 @@ def test_texts_of_all_turns(folder: Path) -> None:
     write_lines(folder / "silent.jsonl", lines[4:])
     refused = prepcli("find-duplicates", folder / "silent.jsonl", folder / "no.jsonl", "--by", "text")
     assert (refused.code, "2 of 2 records have no text, so they cannot be compared" in refused.error_line) == (2, True)
+
+
+def test_lists_name_conversations_and_not_only_their_first_audio(folder: Path) -> None:
+    """Several conversations about one recording are told apart, also where it has another path."""
+    about = [chat(name, turn("a.wav"), turn(name, "Assistant")) for name in ("Yes.", "No.", "yes")]
+    other = chat("Both.", turn("b.wav"), turn("a.wav"), turn("Both.", "Assistant"))
+    (folder / "link").symlink_to(folder)
+    alone = [chat(name, turn(f"{name}.wav")) for name in "cdx"]
+    chats = write_lines(folder / "chats.jsonl", [*about, other, *alone])
+    through = folder / "link/chats.jsonl"
+    assert prepcli("find-duplicates", chats, folder / "texts.jsonl", "--by", "text").code == 0
+    assert prepcli("filter", through, folder / "kept.json", "--drop-listed", folder / "texts.jsonl").code == 0
+    assert [line["id"] for line in read_lines(folder / "kept.json")] == ["Yes.", "No.", "Both.", "c", "d", "x"]
+    assert prepcli("find-duplicates", chats, folder / "audio.jsonl", "--by", "audio").code == 0
+    parts = ("--part", "train=4", "--part", "test=rest", "--seed", SEED)
+    codes = []
+    for name, more in ("leaks", ()), ("clean", ("--disjoint-listed", folder / "audio.jsonl")):
+        done = prepcli("split", through, folder / name, *parts, *more)
+        assert done.code == 0, done.err
+        inputs = [folder / name / f"{part}.json" for part in ("test", "train")]
+        codes.append(prepcli("find-duplicates", *inputs, folder / f"{name}.jsonl", "--by", "audio", "--between").code)
+    assert codes == [1, 0]
