@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.errors import UsageError, option
-from prepcli.jobs.same_audio import NUM_FORMS, Audio, channel_of, forms
+from prepcli.jobs.same_audio import NUM_FORMS, Audio, forms, part_of
 from prepcli.manifest.columns import key_bytes
 from prepcli.manifest.sources import check_file
 from prepcli.planning.hashing import Hashes
@@ -25,11 +25,12 @@ class DuplicateLine(msgspec.Struct):
     duplicate_by: str = ""
     offset: float | None = None
     channel: Any = None
+    conversations: Any = None
 
     @property
     def audio(self) -> Audio:
         """The audio that the line names."""
-        return Audio(self.audio_filepath, self.offset or 0.0, self.duration, channel_of(self.channel))
+        return Audio(self.audio_filepath, self.offset or 0.0, self.duration, part_of(self.channel, self.conversations))
 
 
 class _PrintsLine(msgspec.Struct):

@@ -21,6 +21,7 @@ from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.formats.names import absolute_folder, path_in
 from prepcli.gate import note_on_moved
 from prepcli.interface.options import PathText, settings_of
+from prepcli.jobs.inputs.kinds import are_conversations
 from prepcli.jobs.inputs.named import NUMBERED_LANGUAGES, describe, names_note
 from prepcli.manifest.fields import AUDIO_FIELDS
 from prepcli.manifest.index import ManifestIndex, content_digest
@@ -119,6 +120,10 @@ class Records:
     def origin(self, record: int) -> Origin:
         """Manifest and line of a record."""
         return Origin(str(self.index.sources[self.index.source_of(record)].path), self.index.line_number(record))
+
+    def is_conversation(self, record: int) -> bool:
+        """Whether a record is a conversation."""
+        return are_conversations(self.index.sources[self.index.source_of(record)].path)
 
     def base_dir(self, record: int) -> str:
         """The base folder of the record's relative audio paths."""

@@ -25,16 +25,16 @@ START_STEP, LENGTH_STEP = 0.02, 0.05
 """Two spans are the same if their starts differ by less than the first, and their lengths by less than the second (in
 seconds); they may be the same up to twice that."""
 NUM_FORMS = 9
-_CHANNEL = "channel"
+_APART = ("channel", "conversations")
 
 
 class Audio(NamedTuple):
-    """The audio of a record: its absolute path, offset and duration in seconds, and channel; empty without one."""
+    """The audio of a record: its absolute path, offset and duration in seconds, and its part (`part_of`)."""
 
     path: str
     offset: float
     duration: float
-    channel: str = ""
+    part: str = ""
 
 
 def real_file(base_dir: str, path: str, looks_up: bool = True) -> str:
@@ -66,6 +66,20 @@ def channel_of(value: object) -> str:
     return str(value) if type(value) in (int, str) else ""
 
 
+def part_of(channel: object, turns: object) -> str:
+    """What tells records of the same span of a file apart: the channel, or the turns if it is the first audio of some.
+
+    `channel` and `turns`: the fields `channel` and `conversations`; turns are as in NeMo's form.
+    """
+    if not isinstance(turns, list):
+        return channel_of(channel)
+    return repr([_real_turn(turn) if isinstance(turn, dict) else turn for turn in turns])
+
+
+def _real_turn(turn: dict[str, Any]) -> dict[str, Any]:
+    return turn | {"value": real_file("", str(turn.get("value")))} if turn.get("type") == "audio" else turn
+
+
 class AudioKeys:
     """Makes the key of each record's audio while manifests are read."""
 
@@ -83,7 +97,7 @@ class AudioKeys:
     def added_to(self, columns: Columns) -> Columns:
         """The columns to read, with those that `taken_from` needs; there must be a collector."""
         assert columns.collector is not None
-        collector = partial(_ChannelCollector, columns.collector)
+        collector = partial(_PartCollector, columns.collector)
         return columns._replace(keys=(*columns.keys, *self._keys), collector=collector)
 
     def taken_from(self, source: int, part: Part) -> tuple[Part, Hashes, Hashes]:
@@ -93,44 +107,45 @@ class AudioKeys:
             The part as it is without these columns; for each record, a hash of its real file, and the key of its
             audio, which is one of the `forms` of the same audio.
         """
-        collected, channels = part.collected
+        collected, parts = part.collected
         files = part.keys[self._of_source[source]]
         starts, lengths = _steps(part.offset, START_STEP), _steps(part.duration, LENGTH_STEP)
-        return replace(part, collected=collected), files, hash_segments(files ^ mix64(channels), starts, lengths)
+        return replace(part, collected=collected), files, hash_segments(files ^ mix64(parts), starts, lengths)
 
 
-class _ChannelCollector:
-    """Collects hashes of the channels that records name, and lets another collector collect the rest."""
+class _PartCollector:
+    """Collects hashes of the parts of records (`part_of`), and lets another collector collect the rest."""
 
     def __init__(self, make: Callable[[], Collector]) -> None:
         self._inner = make()
         names = tuple(self._inner.fields)
-        self.fields: Sequence[str] = names if _CHANNEL in names else (*names, _CHANNEL)
-        self._num_inner, self._place = len(names), self.fields.index(_CHANNEL)
-        self._channels: list[bytes] = []
+        self.fields: Sequence[str] = (*names, *(name for name in _APART if name not in names))
+        self._num_inner = len(names)
+        self._places = [self.fields.index(name) for name in _APART]
+        self._parts: list[bytes] = []
 
     def add(self, values: Sequence[list[Any]]) -> None:
         """Add consecutive records (`Collector.add`)."""
         self._inner.add(values[: self._num_inner])
-        self._channels += [key_bytes(channel_of(value)) for value in values[self._place]]
+        self._parts += map(key_bytes, map(part_of, *(values[place] for place in self._places)))
 
     def result(self) -> tuple[Any, Hashes]:
-        """The result of the other collector, and for each record a hash of its channel."""
-        return self._inner.result(), np.frombuffer(b"".join(self._channels), "<u8")
+        """The result of the other collector, and for each record a hash of its part."""
+        return self._inner.result(), np.frombuffer(b"".join(self._parts), "<u8")
 
 
 def forms(audio: Iterable[Audio]) -> Hashes:
     """The keys that the same audio may have in a manifest: shape (N, `NUM_FORMS`)."""
     rows = list(audio)
-    files, channels = (
+    files, parts = (
         np.frombuffer(b"".join(map(key_bytes, texts)), "<u8")[:, None]
-        for texts in ([real_file("", row.path) for row in rows], [row.channel for row in rows])
+        for texts in ([real_file("", row.path) for row in rows], [row.part for row in rows])
     )
     starts = _steps(np.array([row.offset for row in rows], np.float64), START_STEP)
     lengths = _steps(np.array([row.duration for row in rows], np.float64), LENGTH_STEP)
     near = np.array([-1.0, 0.0, 1.0])
     around = starts[:, None] + near.repeat(3), lengths[:, None] + np.tile(near, 3)
-    return hash_segments(files ^ mix64(channels), *around)
+    return hash_segments(files ^ mix64(parts), *around)
 
 
 def _steps(seconds: NDArray[np.float64], step: float) -> NDArray[np.float64]:

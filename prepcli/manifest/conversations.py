@@ -7,6 +7,8 @@ a reject as a whole.
 import re
 import reprlib
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,6 +16,7 @@ import msgspec
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.gate import MAX_SECONDS, is_missing
 from prepcli.manifest.fields import decode_value
+from prepcli.manifest.normal_text import normal_text
 
 ROLES = {
     **dict.fromkeys(("user", "human"), "User"),
@@ -230,6 +233,18 @@ def _shown(value: Any) -> str:
 def other_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a line besides its turns, their audio, and its place and duration, which `filter` writes."""
     return {name: value for name, value in fields.items() if name not in _OWN and not is_missing(value)}
+
+
+def text_of(turns: Sequence[Turn]) -> str:
+    """The roles and normal texts of a conversation, a line for consecutive turns of a role; empty without any text.
+
+    Conversations that say the same in different forms have the same text, whatever their audio.
+    """
+    said = [
+        (role, normal_text(" ".join(turn.text or "" for turn in of_role)))
+        for role, of_role in groupby(turns, attrgetter("role"))
+    ]
+    return "\n".join(f"{role}: {text}" for role, text in said) if any(text for _, text in said) else ""
 
 
 def is_left_out(fields: Mapping[str, Any]) -> bool:

@@ -35,15 +35,18 @@ class FieldKey(NamedTuple):
     The field must be text or an integer. `function` gets it as text and returns the key; it is a module-level function,
     or a partial of one, and may raise `RecordRejected`. If the field is missing, is empty or has another type, the line
     is a `Problem`. With `is_optional`, the line is used even if the field is missing or has another type: then its key
-    is empty.
+    is empty. With `takes_any`, the function gets the value as it is, of any type.
     """
 
     field: str
-    function: Callable[[str], str]
+    function: Callable[[Any], str]
     is_optional: bool = False
+    takes_any: bool = False
 
     def of(self, value: object) -> str:
         """The key for a value that is text or an integer; for an optional key, other values give an empty key."""
+        if self.takes_any:
+            return self.function(value)
         return "" if self.is_optional and type(value) not in (str, int) else self.function(str(value))
 
 

@@ -1,7 +1,9 @@
 """Loads a model as for training, with a trainer that runs nothing itself and an optimizer, and runs single steps."""
 
 import importlib
+import inspect
 import logging
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,7 +80,22 @@ def _load(kind: Any, model: str | None, config: Path | None, trainer: Any) -> An
     for name in DATA_KEYS:  # no data is needed, and none need exist
         if name in section:
             section[name] = None
-    return kind(cfg=section, trainer=trainer)
+    if "trainer" in inspect.signature(kind).parameters:
+        return kind(cfg=section, trainer=trainer)
+    loaded = kind(OmegaConf.to_container(section, resolve=True))  # a speech language model, as NeMo's scripts make it
+    _freeze(loaded, section)
+    return loaded
+
+
+def _freeze(model: Any, section: Any) -> None:
+    """Freeze the parameters that a speech language model freezes when it makes its own optimizer.
+
+    The patterns `freeze_params` of the config match the beginnings of names, and `prevent_freeze_params` outweigh them.
+    """
+    frozen, kept = (section.get(name) or [] for name in ("freeze_params", "prevent_freeze_params"))
+    for name, parameter in model.named_parameters():
+        if any(re.match(each, name) for each in frozen) and not any(re.match(each, name) for each in kept):
+            parameter.requires_grad_(False)
 
 
 def _class(name: str | None, what: str) -> Any:
@@ -86,7 +103,12 @@ def _class(name: str | None, what: str) -> Any:
     try:
         return getattr(importlib.import_module(module), word)
     except (ImportError, AttributeError, ValueError) as error:
-        if (getattr(error, "name", None) or "").split(".")[0] == "nemo":
+        package = (getattr(error, "name", None) or "").split(".")[0]
+        if isinstance(error, ModuleNotFoundError) and package not in ("", "nemo", module.split(".")[0]):
+            raise UsageError(
+                f"{option('--model-class', name)} needs the Python package {package}: install it"
+            ) from None
+        if package == "nemo":
             raise UsageError(f"{what} needs NeMo: pip install 'prepcli[nemo]' ({cause_of(error)})") from None
         raise UsageError(f"{option('--model-class', name)}: there is no such class ({cause_of(error)})") from None
 

@@ -50,7 +50,7 @@ def buckets_in_config(config: AnyPath | str) -> list[Bound]:
     bound.
 
     Raises:
-        UsageError: the file cannot be read, or has no bins.
+        UsageError: the file cannot be read, or has no bins, or bins in tokens.
     """
     import yaml
 
@@ -77,9 +77,14 @@ def buckets_in_config(config: AnyPath | str) -> list[Bound]:
             f"one of them: {' or '.join(f'{path}:{name}' for name, pair in parts.items() if pair in with_bins)}"
         )
     if with_bins:
-        return _with_last(
-            _checked(with_bins[0][1]["bucket_duration_bins"], option("--buckets-from", path)), with_bins[0][1]
-        )
+        section = with_bins[0][1]
+        if section.get("use_multimodal_sampling"):
+            raise UsageError(
+                f"{option('--buckets-from', path)}: its bins are tokens of audio and text together "
+                f"(use_multimodal_sampling), and steps need both lengths: give {option('--buckets')} with pairs of "
+                "seconds and tokens, [[10.0,60],[20.0,120]]"
+            )
+        return _with_last(_checked(section["bucket_duration_bins"], option("--buckets-from", path)), section)
     places = ", ".join(".".join(names) for names in ([names for names, _ in sections if names] or PLACES))
     raise UsageError(
         f"{option('--buckets-from', path)}: no bucket_duration_bins in {places} or at its top; write them with "

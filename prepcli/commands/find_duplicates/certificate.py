@@ -120,7 +120,7 @@ def _compared(row: Mapping[str, Any], inputs: Header, against: Sequence[Prints])
     kind = str(row["by"])
     facts = {"by": kind, "same": _SAME[kind], "groups": row["groups"], "records_in_groups": row["records"]}
     left_out = [
-        {"side": side, "records": header.without[kind], "why": _WITHOUT[kind]}
+        {"side": side, "records": header.without[kind], "why": _why(kind, header)}
         for side, header in _sides(inputs, against)
         if header.without.get(kind)
     ]
@@ -136,6 +136,10 @@ def _not_compared(kind: str, inputs: Header, against: Sequence[Prints], asked: S
         for side, header in _sides(inputs, against)
         if kind not in header.kinds
     ]
+
+
+def _why(kind: str, header: Header) -> str:
+    return _WITHOUT[kind] + (", in all or in a turn" if kind == "near-audio" and header.has_turns else "")
 
 
 def _sides(inputs: Header, against: Sequence[Prints]) -> list[tuple[str, Header]]:

@@ -28,7 +28,7 @@ def find_duplicates(
     inputs: Annotated[
         Paths,
         Option(
-            "The inputs; each is one or more manifests as in other commands, or a data set.",
+            "The inputs; each is one or more manifests or files of conversations, or a data set.",
             metavar="INPUT...",
             is_argument=True,
             shapes_output=False,
@@ -129,6 +129,9 @@ def find_duplicates(
 
     --write-prints: fingerprints and hashes of a set; --against: the comparison with them, without the audio of the set.
 
+    A conversation is a record. By audio and near-audio, each of its turns is compared, and one that another record has
+    is enough; duplicate_turns has the numbers of these turns. By text, the roles and texts of all turns are equal.
+
     Run the same command again to continue after an interruption.
 
     Example: prepcli find-duplicates test.json train.json leaks.jsonl --by audio,text,speaker --between
@@ -151,12 +154,14 @@ def find_duplicates(
 
     from prepcli.commands.find_duplicates.fields import field_keys, notes_on_fields
     from prepcli.commands.find_duplicates.groups import GroupWriter
-    from prepcli.commands.find_duplicates.keys import AUDIO, NEAR_AUDIO, KeyWriter, keys_of_records, write_groups
+    from prepcli.commands.find_duplicates.keys import KeyWriter, write_groups
     from prepcli.commands.find_duplicates.outputs import Outputs
     from prepcli.commands.find_duplicates.prints import kinds_in, notes_on_prints, read_all_prints
     from prepcli.commands.find_duplicates.report import DuplicatesReport
+    from prepcli.commands.find_duplicates.rows import AUDIO, NEAR_AUDIO, Rows
     from prepcli.commands.find_duplicates.twins import by_duration
     from prepcli.engine.run.function import run
+    from prepcli.jobs.inputs.conversations import conversations_among
     from prepcli.jobs.record_job import RecordContents, RecordUnit, even_bounds, units_of
     from prepcli.jobs.source import RecordSource, items
     from prepcli.planning.split import seconds_of
@@ -173,7 +178,9 @@ def find_duplicates(
     else:
         _check_inputs(compared, 1 + len(others), between, has_model=speaker_model is not None)
     kinds = compared if write_prints is None else list(_KINDS) if by is None else asked
-    source = RecordSource(first, output, *others)
+    # A voice is that of a record: conversations have several.
+    dialogues = conversations_among(more["audio_base_dir"]) if speaker_model is None else None
+    source = RecordSource(first, output, *others, others=dialogues)
     if speaker_model is not None:
         from prepcli.commands.find_duplicates.same_voice import find_same_voices
         from prepcli.models.speakers import check_speaker_model
@@ -186,7 +193,7 @@ def find_duplicates(
     reads_audio = not {AUDIO, NEAR_AUDIO}.isdisjoint(kinds)
 
     def plan(workspace: "Workspace") -> "Plan[RecordUnit, RecordContents]":
-        records = source.read(workspace, field_keys(kinds))
+        records = source.read(workspace, field_keys(kinds, source.manifests))
         # Two inputs are compared to know that they have nothing in common; then a note is not enough.
         refuses = between or len(kinds) == 1 or (by is not None and bool(prints))
         notes = notes_on_fields(records, listed(inputs), source.input_of, kinds, refuses=refuses)
@@ -207,16 +214,15 @@ def find_duplicates(
         for item in items(contents, unit, writer):
             with item:
                 keys.add(item.number, item.record)
-        keys.close(contents.numbers(unit))
+        keys.close()
 
     def join(
         made: "Plan[RecordUnit, RecordContents]", markers: "Sequence[Marker]", writer: "UnitWriter"
     ) -> dict[str, Any]:
-        keys = keys_of_records(made.contents, kinds, markers, writer)
+        rows = Rows(made.contents, kinds, markers, writer)
         groups = GroupWriter(files.open_groups(writer), made.contents.records, source.input_of, prints)
-        of_compared = {kind: keys[kind] for kind in compared}
-        write_groups(groups, of_compared, made.contents, markers, writer, between, prints)
-        paths = files.write_others(made, markers, writer, keys, prints, groups.rows, asked)
+        write_groups(groups, rows, compared, between, prints)
+        paths = files.write_others(made, markers, writer, rows, prints, groups.rows, asked)
         return {**paths, "between": between or bool(prints), "found": groups.rows}
 
     settings = source.settings | {"--by": default if by is None else str(by), "inputs": source.input_of}

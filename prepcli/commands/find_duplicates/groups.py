@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from prepcli.engine.publishing.output_files import OutputFile
 from prepcli.jobs.records import Records
+from prepcli.planning.hashing import mix64
 from prepcli.planning.split import Indices
 
 if TYPE_CHECKING:
@@ -92,6 +93,44 @@ def with_several(records: Indices, group_of: Indices, value_of: Indices) -> tupl
     return records[kept], np.unique(group_of[kept], return_inverse=True)[1]
 
 
+class Turns(NamedTuple):
+    """The turns of conversations: those of entry n are `turns[starts[n] : ends[n]]`, and 0 of another record."""
+
+    turns: Indices
+    starts: Indices
+    ends: Indices
+
+    def of(self, entries: Indices) -> "Turns":
+        """The turns of some entries."""
+        return Turns(self.turns, self.starts[entries], self.ends[entries])
+
+
+def by_records(numbers: Indices, group_of: Indices, turns: Indices) -> tuple[Indices, Indices, Turns]:
+    """Join the groups that have the same records, such as those of several turns of one conversation.
+
+    Args:
+        numbers: the records, group by group; a record may be in a group several times.
+        group_of: the group of each of `numbers`, from 0, ascending.
+        turns: the turn of each of `numbers`.
+
+    Returns:
+        The records, each once in a group, group by group, in the order of their first groups; the new group and the
+        turns of each.
+    """
+    order = np.lexsort((turns, numbers, group_of))
+    numbers, group_of, turns = numbers[order], group_of[order], turns[order]
+    is_new = np.concatenate(([True], (numbers[1:] != numbers[:-1]) | (group_of[1:] != group_of[:-1])))[: len(numbers)]
+    records_of = np.zeros(int(group_of[-1]) + 1 if len(group_of) else 0, np.uint64)  # a hash of each group's records
+    with np.errstate(over="ignore"):
+        np.add.at(records_of, group_of[is_new], mix64(numbers[is_new].astype(np.uint64)))
+    _, first, same = np.unique(records_of, return_index=True, return_inverse=True)
+    joined = np.unique(first[same], return_inverse=True)[1][group_of]
+    order = np.lexsort((turns, numbers, joined))
+    numbers, joined, turns = numbers[order], joined[order], turns[order]
+    starts = np.flatnonzero(np.diff(numbers, prepend=-1) | np.diff(joined, prepend=-1))
+    return numbers[starts], joined[starts], Turns(turns, starts, np.append(starts, len(turns))[1:])
+
+
 class GroupWriter:
     """Writes groups of records to the output, and counts them.
 
@@ -125,34 +164,41 @@ class GroupWriter:
         self._first = np.cumsum([0, *sizes])
         self.num_prints = int(self._first[-1])
 
-    def write(self, kind: str, numbers: Indices, group_of: Indices, **more: object) -> None:
+    def write(self, kind: str, numbers: Indices, group_of: Indices, turns: Turns | None = None, **more: object) -> None:
         """Write the records of the groups of a kind, and add their counts to `rows`.
 
         Args:
             kind: the kind of duplicates.
             numbers: the records, group by group.
             group_of: the group of each of `numbers`, from 0, ascending.
+            turns: the turns of each of `numbers`, if there are conversations.
             more: further values for the row of this kind in `rows`.
         """
         place = np.arange(len(group_of)) - np.searchsorted(group_of, group_of)  # in the group, from 0
-        lines = self._lines(kind, numbers, group_of + self._count, place)
+        lines = self._lines(kind, numbers, group_of + self._count, place, turns)
         while self._file is not None and (block := b"".join(islice(lines, _LINES_AT_ONCE))):
             self._file.write(block)
         groups = int(group_of[-1]) + 1 if len(group_of) else 0
-        beyond = float(self.durations[numbers[place > 0]].sum()) / 3600
-        summary = {"by": kind, "groups": groups, "records": len(numbers), "hours_beyond_first": round(beyond, 4)}
+        beyond = float(self.durations[np.unique(numbers[place > 0])].sum()) / 3600
+        count = len(np.unique(numbers))  # a conversation may be in several groups
+        summary = {"by": kind, "groups": groups, "records": count, "hours_beyond_first": round(beyond, 4)}
         self.rows.append(summary | more)
         self._count += groups
 
-    def _lines(self, kind: str, numbers: Indices, group_of: Indices, place: Indices) -> Iterator[bytes]:
+    def _lines(
+        self, kind: str, numbers: Indices, group_of: Indices, place: Indices, turns: Turns | None
+    ) -> Iterator[bytes]:
         """Yield the output line of each record: the record with absolute paths, its group, its manifest and its line.
 
         Of a record of prints, the line has their path, its number in them, its duration and its group. `place`: the
         place of each record in its group, from 0.
         """
         records = self._records
-        for number, group, at in zip(numbers.tolist(), group_of.tolist(), place.tolist(), strict=True):
-            of_group = {"duplicate_by": kind, "duplicate_group": group, "duplicate_place": at}
+        entries = zip(numbers.tolist(), group_of.tolist(), place.tolist(), strict=True)
+        for entry, (number, group, at) in enumerate(entries):
+            of_group: dict[str, Any] = {"duplicate_by": kind, "duplicate_group": group, "duplicate_place": at}
+            if turns is not None and turns.turns[turns.starts[entry]]:
+                of_group["duplicate_turns"] = turns.turns[turns.starts[entry] : turns.ends[entry]].tolist()
             if number < self.num_prints:
                 yield msgspec.json.encode(self._of_prints(number) | of_group) + b"\n"
                 continue

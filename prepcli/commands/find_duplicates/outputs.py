@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from prepcli.commands.find_duplicates.certificate import certificate_of, encoded, page_of
-from prepcli.commands.find_duplicates.keys import NEAR_AUDIO, RecordWords
-from prepcli.commands.find_duplicates.prints import Content, Keys, Prints, describe, write_prints
+from prepcli.commands.find_duplicates.prints import Content, Prints, describe, write_prints
+from prepcli.commands.find_duplicates.rows import NEAR_AUDIO, Rows, RowWords
 from prepcli.engine.publishing.publish import Marker, UnitWriter
 from prepcli.engine.run.function import OutputFile
 from prepcli.engine.state.plan import Plan
@@ -68,9 +68,9 @@ class Outputs:
         made: Plan[RecordUnit, RecordContents],
         markers: Sequence[Marker],
         writer: UnitWriter,
-        keys: Mapping[str, Keys],
+        rows: Rows,
         against: Sequence[Prints],
-        rows: Sequence[Mapping[str, Any]],
+        found: Sequence[Mapping[str, Any]],
         asked: Sequence[str],
     ) -> dict[str, Path]:
         """Write prints and certificate; returns the paths of all files.
@@ -79,21 +79,22 @@ class Outputs:
             made: the plan of the run.
             markers: the documents of its units.
             writer: reads the files of the units.
-            keys: the keys of the records, by kind.
+            rows: the keys of the records.
             against: the prints with which the inputs were compared.
-            rows: what was found of each kind.
+            found: what was found of each kind.
             asked: the kinds that were asked for.
         """
         if self._prints is not None or self._certificate is not None:
             durations = made.contents.records.index.duration
-            words = RecordWords(made.contents, markers, writer) if NEAR_AUDIO in keys else ()
-            counts = words.counts if isinstance(words, RecordWords) else np.zeros(len(durations), np.int64)
-            content = Content(durations, {kind: keys[kind] for kind in keys if kind != NEAR_AUDIO}, counts, words)
+            words = rows.words() if NEAR_AUDIO in rows.keys else ()
+            counts = words.counts if isinstance(words, RowWords) else np.zeros(len(rows.record), np.int64)
+            keys = {kind: of_kind for kind, of_kind in rows.keys.items() if kind != NEAR_AUDIO}
+            content = Content(durations, rows.record, rows.turn, keys, counts, words)
             header = describe(content, made, markers)
             if self._prints is not None:
                 write_prints(writer.open(self._names[self._prints]), header, content)
             if self._certificate is not None and self._page is not None:
-                certificate = certificate_of(header, against, rows, asked)
+                certificate = certificate_of(header, against, found, asked)
                 writer.open(self._names[self._certificate]).write(encoded(certificate))
                 writer.open(self._names[self._page]).write(page_of(certificate))
         named = {

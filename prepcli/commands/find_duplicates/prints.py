@@ -1,7 +1,8 @@
 """Prints of a set: what its records are compared by, in one file, without audio, texts, names and paths.
 
 A file has a line of JSON (`Header`), padded with blanks to a multiple of 64 bytes, and then its arrays, little-endian,
-one after the other, in the order of the records. `docs/curation.md` describes the format.
+one after the other, in the order of the records. A record has a row, a conversation one of each turn with audio.
+`docs/curation.md` describes the format.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,14 +27,24 @@ from prepcli.storage.input_files import state_of
 from prepcli.version import __version__
 
 Keys = NDArray[np.uint64]
-"""The keys of records, of shape (records, 2): 128 bits each, zero without a value."""
+"""Keys of shape (rows, 2): 128 bits each, zero without a value."""
 
 FORMAT = 1
 KINDS = ("audio", "near-audio", "text", "speaker")
 _NEAR, _SPEAKER = "near-audio", "speaker"
+_TURN, _NUM_ROWS, _NUM_WORDS = "turn", "rows_per_record", "words_per_row"
 _MAGIC = b'{"prepcli_prints":'
-_TYPES = {"duration": "<f8", "audio": "<u8", "words_per_record": "<u4", "words": "<u4", "text": "<u8", "speaker": "<u8"}
-"""The arrays of a file in their order, with their types. `audio`, `text` and `speaker` have two numbers per record."""
+_TYPES = {
+    "duration": "<f8",
+    _NUM_ROWS: "<u4",
+    _TURN: "<u4",
+    "audio": "<u8",
+    _NUM_WORDS: "<u4",
+    "words": "<u4",
+    "text": "<u8",
+    "speaker": "<u8",
+}
+"""The arrays of a file in their order, with their types. `audio`, `text` and `speaker` have two numbers per row."""
 _ALIGNMENT, _MAX_HEADER = 64, 1 << 16
 _KEY_BYTES = 16
 _BLOCK = 1 << 24
@@ -53,10 +64,10 @@ class Header(msgspec.Struct, kw_only=True):
         hours: the hours of audio of the records that are not rejected.
         kinds: the kinds of keys that at least one record has.
         without: for each of `kinds`, the number of records without such a key, besides those rejected: without text, or
-            with less than 0.6 s of sound.
+            with less than 0.6 s of sound, in all or in a turn.
         fingerprint: the parameters of the fingerprints.
-        digest: a hash (hex) of `records` and of the digests of `kinds`.
-        digests: a hash (hex) of the arrays of each kind, and of the durations.
+        digest: a hash (hex) of `records` and of the digests of `kinds`, and of turns.
+        digests: a hash (hex) of the arrays of each kind, of the durations, and of turns, if there are any.
         salt: the key (hex) of the hashes of speakers.
         arrays: name, type and length of each array.
     """
@@ -76,6 +87,11 @@ class Header(msgspec.Struct, kw_only=True):
     salt: str
     arrays: list[tuple[str, str, int]]
 
+    @property
+    def has_turns(self) -> bool:
+        """Whether there are conversations, of which turns with audio have rows."""
+        return _TURN in self.digests
+
 
 class _Version(msgspec.Struct):
     prepcli_prints: int
@@ -87,12 +103,16 @@ class Content(NamedTuple):
 
     Attributes:
         durations: seconds, of shape (records,).
+        record: the number of the record of each row, ascending.
+        turn: the number of the turn of each row; 0 of a record.
         keys: those of `audio`, `text` and `speaker`, as far as there are any. Those of speakers are salted in a file.
-        counts: the number of fingerprint words of each record.
-        words: the fingerprint words of each record.
+        counts: the number of fingerprint words of each row.
+        words: the fingerprint words of each row.
     """
 
     durations: NDArray[np.float64]
+    record: Indices
+    turn: Indices
     keys: Mapping[str, Keys]
     counts: Indices
     words: Iterable[Words]
@@ -103,24 +123,28 @@ def describe(content: Content, plan: AnyPlan, markers: Sequence[Marker]) -> Head
     rejected = sum(sum(marker.rejects.values()) for marker in markers)
     keys = {kind: of_kind for kind, of_kind in content.keys.items() if of_kind.any()}
     digests = {kind: _digest([of_kind]) for kind, of_kind in keys.items() if kind != _SPEAKER}
-    without = {kind: int(np.count_nonzero(~of_kind.any(axis=1))) - rejected for kind, of_kind in keys.items()}
+    is_first = np.diff(content.record, prepend=-1) > 0
+    without = {kind: int(np.count_nonzero(~of_kind[is_first].any(axis=1))) - rejected for kind, of_kind in keys.items()}
     if content.counts.any():
         hashed = blake2b(content.counts.astype("<u4").tobytes(), digest_size=_KEY_BYTES)
-        num_compared = 0
-        for words in content.words:
+        is_short = np.zeros(len(content.durations), bool)
+        for record, words in zip(content.record.tolist(), content.words, strict=True):
             hashed.update(words.astype("<u4").tobytes())
-            num_compared += int(np.count_nonzero(words)) >= MIN_WORDS
+            is_short[record] |= int(np.count_nonzero(words)) < MIN_WORDS
         digests[_NEAR] = hashed.hexdigest()
-        without[_NEAR] = len(content.counts) - num_compared - rejected
-    count = len(content.durations)
+        without[_NEAR] = int(np.count_nonzero(is_short)) - rejected
+    count, num_rows = len(content.durations), len(content.record)
     salt = bytes.fromhex(_digest_of_all(count, sorted(digests), digests))
     if _SPEAKER in keys:
         digests[_SPEAKER] = _digest([_salted(keys[_SPEAKER], salt)])
     kinds = [kind for kind in KINDS if kind in digests]
     digests["duration"] = _digest([content.durations.astype("<f8")])
-    lengths = {"duration": count} | dict.fromkeys(keys, 2 * count)
+    lengths = {"duration": count} | dict.fromkeys(keys, 2 * num_rows)
+    if content.turn.any():
+        digests[_TURN] = _digest([_rows_per_record(content).astype("<u4"), content.turn.astype("<u4")])
+        lengths |= {_NUM_ROWS: count, _TURN: num_rows}
     if _NEAR in kinds:
-        lengths |= {"words_per_record": count, "words": int(content.counts.sum())}
+        lengths |= {_NUM_WORDS: num_rows, "words": int(content.counts.sum())}
     return Header(
         prepcli_prints=FORMAT,
         prepcli=__version__,
@@ -151,9 +175,14 @@ def write_prints(file: OutputFile, header: Header, content: Content) -> None:
         if name == _SPEAKER:
             values: NDArray[np.generic] = _salted(content.keys[name], bytes.fromhex(header.salt))
         else:
-            of_all = {"duration": content.durations, "words_per_record": content.counts}
+            of_all = {"duration": content.durations, _TURN: content.turn, _NUM_WORDS: content.counts}
+            of_all |= {_NUM_ROWS: _rows_per_record(content)} if name == _NUM_ROWS else {}
             values = of_all[name] if name in of_all else content.keys[name]
         file.write(values.astype(dtype).tobytes())
+
+
+def _rows_per_record(content: Content) -> Indices:
+    return np.bincount(content.record, minlength=len(content.durations))
 
 
 class Prints:
@@ -163,11 +192,19 @@ class Prints:
         path: its path.
         header: its first line.
         durations: the seconds of each record.
+        record: the number of the record of each row, from 0.
+        turn: the number of the turn of each row; 0 of a record.
     """
 
     def __init__(self, path: str, header: Header, arrays: Mapping[str, NDArray[np.generic]]) -> None:
         self.path, self.header, self._arrays = path, header, arrays
         self.durations: NDArray[np.float64] = arrays["duration"].astype(np.float64)
+        records = np.arange(header.records)
+        self.record: Indices = records
+        self.turn: Indices = np.zeros_like(records)
+        if header.has_turns:
+            self.record = np.repeat(records, arrays[_NUM_ROWS].astype(np.int64))
+            self.turn = arrays[_TURN].astype(np.int64)
 
     def keys(self, kind: str, of_others: Keys) -> Keys:
         """The keys of a kind; zeros if the file does not have them.
@@ -175,7 +212,7 @@ class Prints:
         A speaker whose name one of `of_others` has gets the key there, which is not salted.
         """
         if kind not in self.header.kinds:
-            return np.zeros((self.header.records, 2), np.uint64)
+            return np.zeros((len(self.record), 2), np.uint64)
         keys: Keys = self._arrays[kind].astype(np.uint64).reshape(-1, 2)
         if kind == _SPEAKER:
             known, salt = np.unique(of_others, axis=0), bytes.fromhex(self.header.salt)
@@ -184,11 +221,11 @@ class Prints:
         return keys
 
     def words(self) -> Iterator[tuple[Words, Indices]]:
-        """Yield the fingerprint words of some records at a time, and how many each of these has."""
+        """Yield the fingerprint words of some rows at a time, and how many each of these has."""
         if _NEAR not in self.header.kinds:
-            yield np.empty(0, np.uint32), np.zeros(self.header.records, np.int64)
+            yield np.empty(0, np.uint32), np.zeros(len(self.record), np.int64)
             return
-        counts, begin = self._arrays["words_per_record"].astype(np.int64), 0
+        counts, begin = self._arrays[_NUM_WORDS].astype(np.int64), 0
         for first in range(0, len(counts), _RECORDS_AT_ONCE):
             some = counts[first : first + _RECORDS_AT_ONCE]
             end = begin + int(some.sum())
@@ -275,10 +312,13 @@ def read_prints(flag: str, path: str) -> Prints:
 
 def _arrays_in(path: str, header: Header, start: int) -> tuple[str, dict[str, NDArray[np.generic]]]:
     """A problem with the sizes, or an empty text; and the arrays, which begin at byte `start`."""
-    wanted = {"duration": header.records} | {kind: 2 * header.records for kind in header.kinds if kind != _NEAR}
-    if _NEAR in header.kinds:
-        wanted["words_per_record"] = header.records
     lengths = {name: length for name, _, length in header.arrays}
+    num_rows = lengths.get(_TURN, header.records)
+    wanted = {"duration": header.records} | {kind: 2 * num_rows for kind in header.kinds if kind != _NEAR}
+    if header.has_turns or not {_TURN, _NUM_ROWS}.isdisjoint(lengths):
+        wanted |= {_NUM_ROWS: header.records, _TURN: num_rows}
+    if _NEAR in header.kinds:
+        wanted[_NUM_WORDS] = num_rows
     is_known = all(_TYPES.get(name) == dtype and length >= 0 for name, dtype, length in header.arrays)
     if not is_known or any(lengths.get(name) != length for name, length in wanted.items()):
         return "its first line contradicts itself", {}
@@ -293,12 +333,15 @@ def _arrays_in(path: str, header: Header, start: int) -> tuple[str, dict[str, ND
 
 def _problem_in(header: Header, arrays: Mapping[str, NDArray[np.generic]]) -> str:
     """What is wrong with the content of a file; empty if nothing is."""
-    if _NEAR in header.kinds and int(arrays["words_per_record"].sum(dtype=np.int64)) != len(arrays.get("words", ())):
-        return "its numbers of fingerprint words do not add up"
+    for name, values in ((_NUM_WORDS, "words"), (_NUM_ROWS, _TURN)):
+        if name in arrays and int(arrays[name].sum(dtype=np.int64)) != len(arrays.get(values, ())):
+            return f"its {name} do not add up"
     if header.digest != _digest_of_all(header.records, header.kinds, header.digests):
         return "its digests contradict each other"
-    for kind in ("duration", *header.kinds):
-        names = ("words_per_record", "words") if kind == _NEAR else (kind,)
+    if header.has_turns != (_TURN in arrays):
+        return "its turns have no digest"
+    for kind in ("duration", *header.kinds, *([_TURN] if header.has_turns else [])):
+        names = {_NEAR: (_NUM_WORDS, "words"), _TURN: (_NUM_ROWS, _TURN)}.get(kind, (kind,))
         if _digest([arrays[name] for name in names]) != header.digests.get(kind):
             return f"its {kind} has another digest"
     return ""
@@ -314,7 +357,8 @@ def _digest(arrays: Iterable[NDArray[np.generic]]) -> str:
 
 
 def _digest_of_all(records: int, kinds: Iterable[str], digests: Mapping[str, str]) -> str:
-    named = "".join(f" {kind} {digests.get(kind)}" for kind in kinds)
+    names = [*kinds, *([_TURN] if _TURN in digests else [])]
+    named = "".join(f" {name} {digests.get(name)}" for name in names)
     return blake2b(f"{records}{named}".encode(), digest_size=_KEY_BYTES).hexdigest()
 
 

@@ -3,6 +3,12 @@
 from prepcli.engine.run.report import Report
 from prepcli.interface.printing import as_text
 
+_SHORT = {
+    False: "less than 0.6 s of sound and were",
+    True: "less than 0.6 s of sound, in all or in a turn, which was",
+}
+"""Which records are not compared by their fingerprints, by whether there are conversations."""
+
 
 class DuplicatesReport(Report):
     """The report of `find-duplicates`; `details["found"]` counts the groups of each kind."""
@@ -21,7 +27,7 @@ class DuplicatesReport(Report):
             for row in rows
         ]
         lines += [
-            f"  {row['not_compared']:,} records have less than 0.6 s of sound and were not compared by near-audio"
+            f"  {row['not_compared']:,} records have {_SHORT[row.get('has_turns', False)]} not compared by near-audio"
             for row in rows
             if row.get("not_compared")
         ]

@@ -21,7 +21,7 @@ from prepcli.jobs.compared_field import note_on_missing
 from prepcli.jobs.duplicate_lines import KeyPairs, note_if_nothing, pairs_of, read_duplicate_lines
 from prepcli.jobs.held_parts import HeldParts
 from prepcli.jobs.records import hash_segments
-from prepcli.jobs.same_audio import Audio, AudioKeys, channel_of, forms
+from prepcli.jobs.same_audio import Audio, AudioKeys, forms, part_of
 from prepcli.jobs.selection import (
     SelectionPlan,
     Selector,
@@ -261,7 +261,7 @@ class SplitPlanning:
                     raise self._in_both(by, int(other[0]), number)
                 of_name[has_name] = number
             audio = [
-                Audio(path, record.offset, record.duration, channel_of(record.get("channel")))
+                Audio(path, record.offset, record.duration, part_of(record.get("channel"), record.get("conversations")))
                 for record in records
                 for path in _places(record.audio_filepath, folder, base_dirs)
             ]

@@ -165,10 +165,7 @@ def conversations_in(placeholders: Sequence[str], audio_base_dir: Any) -> OtherI
     wanted = tuple(placeholders) or PLACEHOLDERS
 
     def found(path: str, _: bool) -> list[Catalogue]:
-        if is_dir(path):
-            catalogues = _in_folder(path, wanted)
-        else:
-            catalogues = [conversation_file(path, audio_base_dir, wanted)] if holds_conversations(path) else None
+        catalogues = _catalogues(path, audio_base_dir, wanted)
         if catalogues is None:
             raise UsageError(
                 f"{path} has no conversations: JSON lines with conversations or messages (of a list, jq -c '.[]' makes "
@@ -177,6 +174,18 @@ def conversations_in(placeholders: Sequence[str], audio_base_dir: Any) -> OtherI
         return catalogues
 
     return found
+
+
+def conversations_among(audio_base_dir: Any) -> OtherInputs:
+    """Reads files and folders of conversations for a command that reads manifests and data sets, too."""
+    return lambda path, _: _catalogues(path, audio_base_dir, PLACEHOLDERS)
+
+
+def _catalogues(path: str, audio_base_dir: Any, placeholders: Sequence[str]) -> list[Catalogue] | None:
+    """The catalogues of a file or a set of conversations; None if it is another one."""
+    if is_dir(path):
+        return _in_folder(path, placeholders)
+    return [conversation_file(path, audio_base_dir, placeholders)] if holds_conversations(path) else None
 
 
 def record_files(spec: str, audio_base_dir: PathText | None) -> list[str]:

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from prepcli.storage.containers import Catalogue
+
 MANIFEST = "manifest"
 TARRED, SHAR, WENET = "tarred set", "Lhotse Shar", "WeNet shards"
 WEBDATASET, PARQUET, ZIP, LIST, FOLDER = "webdataset", "Parquet", "zip archive", "WeNet list", "folder of audio"
@@ -41,3 +43,8 @@ INPUT_KINDS = {
     CONVERSATIONS: InputKind((), "file", article="", holds_audio=False),
 }
 """The kinds by name. A test compares their formats with the values of `--input-format`."""
+
+
+def are_conversations(path: str) -> bool:
+    """Whether the records of an input are conversations: lines with turns, each with a text or audio of its own."""
+    return isinstance(path, Catalogue) and path.kind == CONVERSATIONS

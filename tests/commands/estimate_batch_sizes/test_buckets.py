@@ -27,6 +27,9 @@ def test_bins_of_a_config(tmp_path: Path) -> None:
     assert buckets_in_config(path) == [1.5, 3]
     path.write_text("bucket_duration_bins: [[1.5, 3], [1.5, 6]]\nmax_duration: 4.5")
     assert buckets_in_config(path) == [(1.5, 3), (1.5, 6)]
+    path.write_text("bucket_duration_bins: [64, 128]\nuse_multimodal_sampling: true")
+    with pytest.raises(UsageError, match="its bins are tokens of audio and text together"):  # and no seconds
+        buckets_in_config(path)
     path.write_text("model: {}")
     with pytest.raises(UsageError, match="no bucket_duration_bins"):
         buckets_in_config(path)

@@ -15,6 +15,7 @@ from prepcli.commands.estimate_batch_sizes import child
 from prepcli.commands.estimate_batch_sizes.buckets import Bound
 from prepcli.commands.estimate_batch_sizes.job import BatchSizesJob
 from prepcli.commands.estimate_batch_sizes.search import BucketResults, peak_of
+from tests.commands.estimate_batch_sizes import tiny_models
 from tests.commands.estimate_batch_sizes.asking import settings
 from tests.commands.estimate_batch_sizes.tiny_models import AED, CTC, MAGPIE, aed_config, ctc_config, magpie_config
 from tests.conftest import MINI_CORPUS
@@ -56,6 +57,26 @@ def trainer(model_class: str, config: Path, **options: Any) -> ModelTrainer:
 @pytest.fixture(scope="module")
 def ctc(tmp_path_factory: pytest.TempPathFactory) -> ModelTrainer:
     return trainer(CTC, ctc_config(tmp_path_factory.mktemp("ctc")))
+
+
+def test_a_speech_language_model_is_made_as_nemo_makes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a dictionary, without a trainer; what it freezes only when it makes its own optimizer is frozen."""
+    from prepcli.models.training import load_for_training, make_optimizer
+
+    class Speech(torch.nn.Module):
+        def __init__(self, cfg: dict[str, Any]) -> None:
+            assert type(cfg) is dict
+            super().__init__()
+            self.llm = torch.nn.ModuleDict({name: torch.nn.Linear(2, 2) for name in ("lora", "layer")})
+            self.perception = torch.nn.Linear(cfg["size"], 2)
+
+    monkeypatch.setattr(tiny_models, "Speech", Speech, raising=False)
+    frozen = "freeze_params: ['^llm\\..+$'], prevent_freeze_params: ['^.+lora']"
+    (tmp_path / "salm.yaml").write_text(f"size: 4\nmodel: {{size: '${{size}}', {frozen}}}\n")
+    model = load_for_training(None, f"{tiny_models.__name__}.Speech", tmp_path / "salm.yaml", "cpu")
+    trained = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+    assert trained == ["llm.lora.weight", "llm.lora.bias", "perception.weight", "perception.bias"]
+    assert len(make_optimizer(model, "adamw").param_groups[0]["params"]) == 4
 
 
 def check_lines(
