@@ -22,7 +22,8 @@ from prepcli.manifest.normal_text import normal_text
 from prepcli.manifest.record import Record
 
 AUDIO, NEAR_AUDIO = "audio", "near-audio"
-"""The kinds of keys that are computed from the audio."""
+"""The kinds of keys that are computed from the audio. `write_groups` computes the latter from fingerprints."""
+_OF_AUDIO = frozenset({AUDIO, NEAR_AUDIO})
 _KEYS_NAME, _ROWS_NAME = "parts/{}.keys", "parts/{}.rows"
 _WORDS_NAME, _COUNTS_NAME, _TWINS_NAME = "parts/{}.words", "parts/{}.counts", "parts/{}.twins"
 _KEY_BYTES, _WORD_BYTES = 16, 4
@@ -40,7 +41,7 @@ class _Place(NamedTuple):
 
 
 class _Heard(NamedTuple):
-    """What is kept of a record's or turn's audio.
+    """The results for the audio of a record or turn.
 
     Attributes:
         turn: the number of the turn; 0 for a record.
@@ -69,7 +70,7 @@ class KeyWriter:
 
     def __init__(self, records: Records, writer: UnitWriter, kinds: Sequence[str]) -> None:
         self._records, self._writer, self._kinds = records, writer, kinds
-        self._reads_audio = not {AUDIO, NEAR_AUDIO}.isdisjoint(kinds)
+        self._reads_audio = not _OF_AUDIO.isdisjoint(kinds)
         self._rows: list[tuple[int, int]] = []
         self._keys: list[bytes] = []
         self._probes, self._twins = Probes(1), Twins()
@@ -88,14 +89,18 @@ class KeyWriter:
         turns = self._turns(number, record)
         heard = [self._hear(place) for place in self._places(number, record, turns)] if self._reads_audio else []
         text = record.get("text") if turns is None else text_of(turns)
-        of_record = {kind: _key(kind, text if kind == "text" else record.get(kind)) for kind in self._kinds}
-        for place, audio in enumerate(heard or [_Heard()]):
+        values = (text if kind == "text" else record.get(kind) for kind in self._kinds)
+        keys = [
+            _NO_KEY if kind in _OF_AUDIO else _key(kind, value) for kind, value in zip(self._kinds, values, strict=True)
+        ]
+        for audio in heard or (_Heard(),):
             row = len(self._rows)
-            self._decoded[audio.number] = row, audio.key
             self._rows.append((number, audio.turn))
-            of_audio = {AUDIO: audio.key, NEAR_AUDIO: _NO_KEY}  # `write_groups` computes the latter from the words
-            first = of_record if not place else dict.fromkeys(self._kinds, _NO_KEY)
-            self._keys.append(b"".join((first | of_audio)[kind] for kind in self._kinds))
+            if AUDIO in self._kinds:
+                keys[self._kinds.index(AUDIO)] = audio.key
+            self._keys.append(b"".join(keys))
+            keys = [_NO_KEY] * len(keys)
+            self._decoded[audio.number] = row, audio.key
             if self._words is not None:
                 self._words.write(audio.words)
                 self._counts.append(len(audio.words) // _WORD_BYTES)
@@ -183,7 +188,7 @@ def write_groups(
             more["not_compared"] = num_short
         found, group_of = equal_keys(of_kind)
         turns: Turns | None = None
-        if has_turns and kind in (AUDIO, NEAR_AUDIO):  # a conversation may have the same audio twice
+        if has_turns and kind in _OF_AUDIO:  # a conversation may have the same audio twice
             found, group_of = with_several(found, group_of, record)
             numbers, group_of, turns = by_records(record[found], group_of, turn[found])
         else:
