@@ -58,6 +58,9 @@ class _Heard(NamedTuple):
     number: int = -1
 
 
+_WITHOUT_AUDIO = (_Heard(),)
+
+
 class KeyWriter:
     """Computes and writes the keys of a unit's records.
 
@@ -93,14 +96,13 @@ class KeyWriter:
         keys = [
             _NO_KEY if kind in _OF_AUDIO else _key(kind, value) for kind, value in zip(self._kinds, values, strict=True)
         ]
-        for audio in heard or (_Heard(),):
-            row = len(self._rows)
+        for row, audio in enumerate(heard or _WITHOUT_AUDIO, len(self._rows)):
             self._rows.append((number, audio.turn))
-            if AUDIO in self._kinds:
-                keys[self._kinds.index(AUDIO)] = audio.key
-            self._keys.append(b"".join(keys))
+            if heard:
+                self._decoded[audio.number] = row, audio.key
+                keys = [audio.key if kind == AUDIO else key for kind, key in zip(self._kinds, keys, strict=True)]
+            self._keys += keys
             keys = [_NO_KEY] * len(keys)
-            self._decoded[audio.number] = row, audio.key
             if self._words is not None:
                 self._words.write(audio.words)
                 self._counts.append(len(audio.words) // _WORD_BYTES)

@@ -132,7 +132,7 @@ def test_lists_name_conversations_and_not_only_their_first_audio(folder: Path) -
     assert prepcli("filter", through, folder / "kept.json", "--drop-listed", folder / "texts.jsonl").code == 0
     assert [line["id"] for line in read_lines(folder / "kept.json")] == ["Yes.", "No.", "Both.", "c", "d", "x"]
     assert prepcli("find-duplicates", chats, folder / "audio.jsonl", "--by", "audio").code == 0
-    parts = ("--part", "train=4", "--part", "test=rest", "--seed", SEED)
+    parts = ("--part", "train=4", "--part", "test=rest", "--by", "id", "--seed", SEED)
     codes = []
     for name, more in ("leaks", ()), ("clean", ("--disjoint-listed", folder / "audio.jsonl")):
         done = prepcli("split", through, folder / name, *parts, *more)
