@@ -70,7 +70,9 @@ def test_equal_samples_are_found_in_any_file(audio: Path) -> None:
 
 def test_the_first_of_several_equal_lines_stays(audio: Path) -> None:
     """Its audio is that of the lines to drop; in another manifest, or with other audio in its line, all of them go."""
-    lines: Lines = [{"audio_filepath": name, "duration": 0.5} for name in ("b.wav", "a.wav", "b.wav", "a.wav", "near.wav")]
+    lines: Lines = [
+        {"audio_filepath": name, "duration": 0.5} for name in ("b.wav", "a.wav", "b.wav", "a.wav", "near.wav")
+    ]
     manifest, listed = write_lines(audio / "m.json", lines), audio / "out.jsonl"
     assert prepcli("find-duplicates", manifest, listed, "--by", "audio").code == 0
 
