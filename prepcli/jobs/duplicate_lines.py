@@ -1,5 +1,6 @@
 """Reads the output of `find-duplicates`, and finds the records that it lists in manifests."""
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.errors import UsageError, option
-from prepcli.jobs.same_audio import NUM_FORMS, Audio, forms, part_of
+from prepcli.jobs.same_audio import NUM_FORMS, Audio, forms, part_of, real_file
 from prepcli.manifest.columns import key_bytes
+from prepcli.manifest.parts import Part
 from prepcli.manifest.sources import check_file
 from prepcli.planning.hashing import Hashes
 
@@ -26,6 +28,8 @@ class DuplicateLine(msgspec.Struct):
     offset: float | None = None
     channel: Any = None
     conversations: Any = None
+    manifest_filepath: str = ""
+    manifest_line: int = 0
 
     @property
     def audio(self) -> Audio:
@@ -54,6 +58,32 @@ def read_duplicate_lines(name: str, path: Path) -> list[DuplicateLine]:
         return [decoder.decode(line) for line in lines if of_prints.decode(line).prints_filepath is None]
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{option(name, path)}: that is not the output of find-duplicates: {error}") from None
+
+
+class FirstRecords:
+    """The records that are the first of a group and in no group another one: the list drops none of them.
+
+    Only their places show it, if a manifest has the same audio in several lines.
+    """
+
+    def __init__(self, listed: Sequence[DuplicateLine]) -> None:
+        others = {(line.manifest_filepath, line.manifest_line) for line in listed if line.duplicate_place}
+        places = {(line.manifest_filepath, line.manifest_line): line for line in listed if not line.duplicate_place}
+        firsts = [line for place, line in places.items() if place not in others]
+        self._forms: dict[str, dict[int, list[int]]] = {}
+        for line, keys in zip(firsts, forms(line.audio for line in firsts).tolist(), strict=True):
+            self._forms.setdefault(real_file("", line.manifest_filepath), {})[line.manifest_line] = keys
+        self._num_lines: Counter[str] = Counter()
+
+    def among(self, manifest: str, part: Part, keys: Hashes, is_listed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Whether each record of the next part of a manifest is such a record; `keys` as for `pairs_of`."""
+        lines = np.setdiff1d(np.arange(part.num_lines), part.gaps) + self._num_lines[manifest] + 1
+        self._num_lines[manifest] += part.num_lines
+        firsts = self._forms.get(real_file("", manifest), {})
+        found = np.zeros(len(keys), bool)
+        for at in np.flatnonzero(is_listed).tolist() if firsts else ():
+            found[at] = int(keys[at]) in firsts.get(int(lines[at]), ())
+        return found
 
 
 class KeyPairs(NamedTuple):

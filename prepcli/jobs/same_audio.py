@@ -67,7 +67,7 @@ def channel_of(value: object) -> str:
 
 
 def part_of(channel: object, turns: object) -> str:
-    """What tells records of the same span of a file apart: the channel, or the turns if it is the first audio of some.
+    """The channel of a record, or the turns of a conversation: records of the same span of a file may differ in it.
 
     `channel` and `turns`: the fields `channel` and `conversations`; turns are as in NeMo's form.
     """

@@ -111,10 +111,11 @@ class _Sounds:
 
     def __init__(self, fields: Mapping[str, Any], placeholders: Sequence[str]) -> None:
         self._pattern = re.compile("|".join(map(re.escape, sorted(placeholders, key=len, reverse=True))))
-        audios = fields.get("audios")
+        audios = fields.get("audios", fields.get("audio") if "messages" in fields else None)  # ms-swift reads both
         sound = next((fields[name] for name in _SOUND if not is_missing(fields.get(name))), None)
         self._is_shared = audios is None and sound is not None
-        named = [sound] if self._is_shared else audios or []
+        several = audios if isinstance(audios, list) else [] if is_missing(audios) else [audios]
+        named = [sound] if self._is_shared else several
         if isinstance(sound, list) and self._is_shared:
             raise _bad(f"sound has {len(sound)} files, and this form has one: name several in audios, in their order")
         if not isinstance(named, list):
@@ -207,7 +208,7 @@ def _more(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _path(value: Any) -> str:
     if isinstance(value, dict):
-        value = value.get("path")
+        value = value.get("path", value.get("url"))
     if not isinstance(value, str) or not value or "\0" in value or value.startswith("data:"):
         raise _bad(f"{_shown(value)} in place of a path")
     return value.removeprefix("file://")

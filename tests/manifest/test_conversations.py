@@ -65,6 +65,17 @@ def user(audio: str, **more: Any) -> Turn:
             },
             [user("a.wav"), Turn("User", "What?"), HELLO],
         ),
+        (
+            {"messages": [{"role": "user", "content": "<audio>What?"}], "audio": "a.wav"},
+            [user("a.wav"), Turn("User", "What?")],
+        ),
+        (
+            {
+                "messages": [{"role": "user", "content": [{"type": "audio_url", "audio_url": {"url": "a.wav"}}]}],
+                "audios": None,
+            },
+            [user("a.wav")],
+        ),
     ],
 )
 def test_forms(fields: dict[str, Any], wanted: list[Turn]) -> None:
@@ -93,6 +104,7 @@ def test_forms(fields: dict[str, Any], wanted: list[Turn]) -> None:
             {"audios": ["a"], "messages": [{"role": "user", "content": "<audio><audio>"}]},
             "bad_field: turn 2: a placeh",
         ),
+        ({"audios": 5, "messages": [{"role": "user", "content": "<audio>"}]}, "bad_field: audios[0] has '5' in place"),
         (
             {"audios": ["a", "b"], "messages": [{"role": "user", "content": "<audio>"}]},
             "bad_field: the line has 2 audio",

@@ -28,7 +28,7 @@ from prepcli.errors import UsageError, option
 from prepcli.formats.names import normal_path
 from prepcli.interface.calls import tell
 from prepcli.interface.options import PathText
-from prepcli.jobs.duplicate_lines import note_if_nothing, read_duplicate_lines
+from prepcli.jobs.duplicate_lines import DuplicateLine, FirstRecords, note_if_nothing, read_duplicate_lines
 from prepcli.jobs.held_parts import HeldParts
 from prepcli.jobs.records import hash_segments
 from prepcli.jobs.same_audio import NUM_FORMS, AudioKeys, forms
@@ -119,7 +119,9 @@ class FilterPlanning:
         self._rules, self._unique = wanted.rules, wanted.unique
         self._other_unique = tuple(name for name in self._unique if name != "audio_filepath")
         self._fields = FieldCheck(self._rules, self._other_unique)
-        self._listed = _listed(wanted.listed) if wanted.listed else None
+        lines = read_duplicate_lines("--drop-listed", wanted.listed) if wanted.listed else []
+        self._listed = _keys_to_drop(lines) if wanted.listed else None
+        self._first_records = FirstRecords(lines)
         self._num_found = 0
         self._compares_files = "audio_filepath" in self._unique
         has_list = self._listed is not None
@@ -183,7 +185,8 @@ class FilterPlanning:
         if self._listed is not None:
             is_listed = in_sorted(self._listed, audio)
             self._num_found += int(np.count_nonzero(is_listed))
-            part.collected.drops[is_listed] |= self._bits["listed"]
+            stays = self._first_records.among(self._selector.manifests[source], part, audio, is_listed)
+            part.collected.drops[is_listed & ~stays] |= self._bits["listed"]
         if self._compares_files:  # by the real file: two corpora may have equal names
             unique = mix64(files ^ mix64(unique)) if len(unique) else files
         if self._held is None:
@@ -304,7 +307,6 @@ def _repeated(keys: Hashes) -> NDArray[np.bool_]:
     return found
 
 
-def _listed(path: Path) -> Hashes:
+def _keys_to_drop(lines: Sequence[DuplicateLine]) -> Hashes:
     """The sorted keys of the audio that the list of `--drop-listed` drops."""
-    lines = read_duplicate_lines("--drop-listed", path)
     return np.sort(forms(one.audio for one in lines if one.duplicate_place).ravel())

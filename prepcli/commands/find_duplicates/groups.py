@@ -120,9 +120,10 @@ def by_records(numbers: Indices, group_of: Indices, turns: Indices) -> tuple[Ind
     order = np.lexsort((turns, numbers, group_of))
     numbers, group_of, turns = numbers[order], group_of[order], turns[order]
     is_new = np.concatenate(([True], (numbers[1:] != numbers[:-1]) | (group_of[1:] != group_of[:-1])))[: len(numbers)]
-    records_of = np.zeros(int(group_of[-1]) + 1 if len(group_of) else 0, np.uint64)  # a hash of each group's records
+    hashes = mix64(numbers.astype(np.uint64) + np.uint64(1))  # that of 0 is 0
+    records_of = np.zeros(int(group_of[-1]) + 1 if len(group_of) else 0, np.uint64)
     with np.errstate(over="ignore"):
-        np.add.at(records_of, group_of[is_new], mix64(numbers[is_new].astype(np.uint64)))
+        np.add.at(records_of, group_of[is_new], hashes[is_new])
     _, first, same = np.unique(records_of, return_index=True, return_inverse=True)
     joined = np.unique(first[same], return_inverse=True)[1][group_of]
     order = np.lexsort((turns, numbers, joined))

@@ -30,6 +30,7 @@ from prepcli.manifest.conversations import Turn, of_turn, text_of, turns_of
 from prepcli.manifest.normal_text import normal_text
 from prepcli.manifest.record import Record
 
+_OF_AUDIO = frozenset({AUDIO, NEAR_AUDIO})
 _KEY_BYTES, _WORD_BYTES = 16, 4
 _NO_KEY = bytes(_KEY_BYTES)
 
@@ -45,7 +46,7 @@ class _Place(NamedTuple):
 
 
 class _Heard(NamedTuple):
-    """What is kept of a record's or turn's audio.
+    """The results for the audio of a record or turn.
 
     Attributes:
         turn: the number of the turn; 0 for a record.
@@ -62,6 +63,9 @@ class _Heard(NamedTuple):
     number: int = -1
 
 
+_WITHOUT_AUDIO = (_Heard(),)
+
+
 class KeyWriter:
     """Computes and writes the keys of a unit's records.
 
@@ -74,7 +78,7 @@ class KeyWriter:
 
     def __init__(self, records: Records, writer: UnitWriter, kinds: Sequence[str]) -> None:
         self._records, self._writer, self._kinds = records, writer, kinds
-        self._reads_audio = not {AUDIO, NEAR_AUDIO}.isdisjoint(kinds)
+        self._reads_audio = not _OF_AUDIO.isdisjoint(kinds)
         self._rows: list[tuple[int, int]] = []
         self._keys: list[bytes] = []
         self._probes, self._twins = Probes(1), Twins()
@@ -93,14 +97,17 @@ class KeyWriter:
         turns = self._turns(number, record)
         heard = [self._hear(place) for place in self._places(number, record, turns)] if self._reads_audio else []
         text = record.get("text") if turns is None else text_of(turns)
-        of_record = {kind: _key(kind, text if kind == "text" else record.get(kind)) for kind in self._kinds}
-        for place, audio in enumerate(heard or [_Heard()]):
-            row = len(self._rows)
-            self._decoded[audio.number] = row, audio.key
+        values = (text if kind == "text" else record.get(kind) for kind in self._kinds)
+        keys = [
+            _NO_KEY if kind in _OF_AUDIO else _key(kind, value) for kind, value in zip(self._kinds, values, strict=True)
+        ]
+        for row, audio in enumerate(heard or _WITHOUT_AUDIO, len(self._rows)):
             self._rows.append((number, audio.turn))
-            of_audio = {AUDIO: audio.key, NEAR_AUDIO: _NO_KEY}  # `write_groups` computes the latter from the words
-            first = of_record if not place else dict.fromkeys(self._kinds, _NO_KEY)
-            self._keys.append(b"".join((first | of_audio)[kind] for kind in self._kinds))
+            if heard:
+                self._decoded[audio.number] = row, audio.key
+                keys = [audio.key if kind == AUDIO else key for kind, key in zip(self._kinds, keys, strict=True)]
+            self._keys += keys
+            keys = [_NO_KEY] * len(keys)
             if self._words is not None:
                 self._words.write(audio.words)
                 self._counts.append(len(audio.words) // _WORD_BYTES)
@@ -198,7 +205,7 @@ def write_groups(
             of_kind = np.concatenate([*(prints.keys(kind, rows.keys[kind]) for prints in against), rows.keys[kind]])
         found, group_of = equal_keys(of_kind)
         turns: Turns | None = None
-        if turn.any() and kind in (AUDIO, NEAR_AUDIO):  # a conversation may have the same audio twice
+        if turn.any() and kind in _OF_AUDIO:  # a conversation may have the same audio twice
             found, group_of = with_several(found, group_of, record)
             numbers, group_of, turns = by_records(record[found], group_of, turn[found])
         else:

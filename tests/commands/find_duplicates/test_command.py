@@ -68,6 +68,25 @@ def test_equal_samples_are_found_in_any_file(audio: Path) -> None:
     assert kept == [*((name, None) for name in (*names[:4], "rate.wav")), ("long.wav", 0.0), ("long.wav", 0.25)]
 
 
+def test_the_first_of_several_equal_lines_stays(audio: Path) -> None:
+    """Its audio is that of the lines to drop; in another manifest, or with other audio in its line, all of them go."""
+    lines: Lines = [
+        {"audio_filepath": name, "duration": 0.5} for name in ("b.wav", "a.wav", "b.wav", "a.wav", "near.wav")
+    ]
+    manifest, listed = write_lines(audio / "m.json", lines), audio / "out.jsonl"
+    assert prepcli("find-duplicates", manifest, listed, "--by", "audio").code == 0
+
+    def kept(lines: Lines, name: str) -> list[str]:
+        source = write_lines(audio / name, lines)
+        done = prepcli("filter", source, audio / "kept.json", "--drop-listed", listed, "--overwrite")
+        assert done.code == 0, done.err
+        return [line["audio_filepath"] for line in read_lines(audio / "kept.json")]
+
+    assert kept(lines, "other.json") == ["near.wav"]
+    assert kept(lines, "m.json") == ["b.wav", "a.wav", "near.wav"]
+    assert kept([*lines[1:4], *lines], "m.json") == ["near.wav"]
+
+
 def test_leaks_between_inputs(audio: Path) -> None:
     (audio / "train").mkdir()
     test = [

@@ -5,7 +5,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from prepcli.commands.find_duplicates.groups import Sets, equal_keys, with_several
+from prepcli.commands.find_duplicates.groups import Sets, by_records, equal_keys, with_several
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -50,3 +50,14 @@ def test_groups_with_several_values(seed: int) -> None:
     ]
     found = with_several(records, group_of, value_of)
     assert list(zip(found[0].tolist(), found[1].tolist(), strict=True)) == expected
+
+
+def test_groups_with_the_same_records_are_one() -> None:
+    """Not those that differ in the first record alone; the order is that of the first groups."""
+    numbers, group_of = np.array([1, 2, 2, 0, 1, 2, 1, 2]), np.array([0, 0, 0, 1, 1, 1, 2, 2])
+    records, groups, turns = by_records(numbers, group_of, np.array([3, 9, 7, 1, 1, 1, 5, 5]))
+    assert (records.tolist(), groups.tolist()) == ([1, 2, 0, 1, 2], [0, 0, 1, 1, 1])
+    pairs = zip(turns.starts, turns.ends, strict=True)
+    assert [turns.turns[start:end].tolist() for start, end in pairs] == [[3, 5], [5, 7, 9], [1], [1], [1]]
+    nothing = np.empty(0, np.int64)
+    assert [len(part) for part in by_records(nothing, nothing, nothing)[:2]] == [0, 0]
