@@ -33,7 +33,7 @@ PARAMETERS = {
     "highest_hz": _HIGHEST,
     "silence_db": -75,
 }
-"""What must be equal for two fingerprints to be comparable."""
+"""The parameters that must be equal for two fingerprints to be comparable."""
 _FRAMES_AT_ONCE = 64
 
 

@@ -48,7 +48,7 @@ class Header(msgspec.Struct, kw_only=True):
         prepcli: the version of prepcli.
         records: the number of records in the arrays.
         rejected: how many of them have no keys, because their audio could not be read.
-        unusable: the number of lines that are in no array, because they are no usable records.
+        unusable: the number of lines that are in no array, because they are not usable records.
         skipped: the number of lines with a true `_skipme`, which are in no array either.
         hours: the hours of audio of the records that are not rejected.
         kinds: the kinds of keys that at least one record has.
@@ -215,7 +215,7 @@ def read_all_prints(flag: str, paths: str) -> list[Prints]:
 
 
 def kinds_in(all_prints: Sequence[Prints], asked: Sequence[str], *, is_default: bool) -> list[str]:
-    """The kinds of those `asked` for that at least one file of prints has; `is_default`: nobody named them.
+    """The kinds of those `asked` for that at least one file of prints has; `is_default`: they are the default of the option.
 
     Raises:
         UsageError: no file has any of them, or one that was named.
@@ -252,7 +252,7 @@ def read_prints(flag: str, path: str) -> Prints:
         line = file.readline(_MAX_HEADER)
     if not line.startswith(_MAGIC):
         raise UsageError(
-            f"{name}: that is no file of prints; prepcli find-duplicates SET --write-prints FILE makes one"
+            f"{name}: it is not a file of prints; `find-duplicates --write-prints` makes one"
         )
     damaged = f"{name} is damaged or not complete: get it again ({{}})"
     try:
@@ -292,7 +292,7 @@ def _arrays_in(path: str, header: Header, start: int) -> tuple[str, dict[str, ND
 
 
 def _problem_in(header: Header, arrays: Mapping[str, NDArray[np.generic]]) -> str:
-    """What is wrong with the content of a file; empty if nothing is."""
+    """A problem with the content of a file; empty if there is none."""
     if _NEAR in header.kinds and int(arrays["words_per_record"].sum(dtype=np.int64)) != len(arrays.get("words", ())):
         return "its numbers of fingerprint words do not add up"
     if header.digest != _digest_of_all(header.records, header.kinds, header.digests):
