@@ -215,7 +215,7 @@ def read_all_prints(flag: str, paths: str) -> list[Prints]:
 
 
 def kinds_in(all_prints: Sequence[Prints], asked: Sequence[str], *, is_default: bool) -> list[str]:
-    """The kinds of those `asked` for that at least one file of prints has; `is_default`: they are the default of the option.
+    """The kinds of those `asked` for that at least one file of prints has; `is_default`: none of them was named.
 
     Raises:
         UsageError: no file has any of them, or one that was named.
@@ -251,9 +251,7 @@ def read_prints(flag: str, path: str) -> Prints:
     with Path(path).open("rb") as file:
         line = file.readline(_MAX_HEADER)
     if not line.startswith(_MAGIC):
-        raise UsageError(
-            f"{name}: it is not a file of prints; `find-duplicates --write-prints` makes one"
-        )
+        raise UsageError(f"{name}: it is not a file of prints; `find-duplicates --write-prints` makes one")
     damaged = f"{name} is damaged or not complete: get it again ({{}})"
     try:
         version = msgspec.json.decode(line, type=_Version)

@@ -44,7 +44,7 @@ def test_what_it_says(tmp_path: Path) -> None:
     assert certificate["compared"][1]["left_out"] == [
         {"side": "inputs", "records": 1, "why": "less than 0.6 s of sound"}
     ]
-    inputs, first, second = certificate["inputs"], *certificate["prints"]
+    inputs, (first, second) = certificate["inputs"], certificate["prints"]
     assert [inputs[name] for name in ("records", "rejected", "unusable", "skipped")] == [5, 0, 1, 1]
     assert inputs["hours"] == pytest.approx(
         sum(line["duration"] for line in (lines[0], *lines[1:2], *lines[3:])) / 3600, abs=1e-4
