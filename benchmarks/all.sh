@@ -58,4 +58,5 @@ measure containers containers.py
 measure small_files small_files.py
 measure duplicates duplicates.py
 measure duplicates_by_hours duplicates.py --hours 10 30
+measure passports passports.py
 measure stealing stealing.py

@@ -41,7 +41,7 @@ PARAMETERS = {
     "highest_hz": _HIGHEST,
     "silence_db": -75,
 }
-"""What must be equal for two fingerprints to be comparable."""
+"""The parameters that must be equal for two fingerprints to be comparable."""
 _FRAMES_AT_ONCE = 64
 _ROUNDING = 4e-6
 """Changes smaller than this share of the geometric mean of the energies of a band and of its frame may be rounding."""

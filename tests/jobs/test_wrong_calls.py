@@ -312,7 +312,7 @@ CALLS: dict[str, dict[str, str]] = {
         "MINI audio.wav": "this is a name of audio",
         "MINI": "name the file to write: OUT.jsonl, or --write-prints FILE",
         "": "missing argument 'INPUT...'",
-        "MINI out.jsonl --against few.json": "that is no file of prints",
+        "MINI out.jsonl --against few.json": "it is not a file of prints",
         "MINI out.jsonl --certificate c.json": "--certificate has no effect without --against",
         "MINI out.jsonl --write-prints a/x.prints --by sound": "--by takes audio",
         "few.json few.json few.json --by text": "would replace it",

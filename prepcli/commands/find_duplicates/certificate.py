@@ -46,7 +46,7 @@ _ROWS = {
     "digest": "digest",
     "records": "records",
     "rejected": "whose audio could not be read",
-    "unusable": "lines that are no records",
+    "unusable": "lines that are not records",
     "skipped": "lines with _skipme",
     "hours": "hours of audio",
     "prepcli": "read by prepcli",
@@ -128,7 +128,7 @@ def _compared(row: Mapping[str, Any], inputs: Header, against: Sequence[Prints])
 
 
 def _not_compared(kind: str, inputs: Header, against: Sequence[Prints], asked: Sequence[str]) -> list[tuple[str, str]]:
-    """Where a kind was not compared, and why."""
+    """The sides that were not compared by a kind, with the reasons."""
     if kind not in asked:
         return [("all", "it was not asked for")]
     return [

@@ -191,7 +191,7 @@ class GroupWriter:
     ) -> Iterator[bytes]:
         """Yield the output line of each record: the record with absolute paths, its group, its manifest and its line.
 
-        Of a record of prints, the line has their path, its number in them, its duration and its group. `place`: the
+        The line of a record of prints has their path, its number in them, its duration and its group. `place`: the
         place of each record in its group, from 0.
         """
         records = self._records

@@ -59,7 +59,7 @@ class Header(msgspec.Struct, kw_only=True):
         prepcli: the version of prepcli.
         records: the number of records in the arrays.
         rejected: how many of them have no keys, because their audio could not be read.
-        unusable: the number of lines that are in no array, because they are no usable records.
+        unusable: the number of lines that are in no array, because they are not usable records.
         skipped: the number of lines with a true `_skipme`, which are in no array either.
         hours: the hours of audio of the records that are not rejected.
         kinds: the kinds of keys that at least one record has.
@@ -252,7 +252,7 @@ def read_all_prints(flag: str, paths: str) -> list[Prints]:
 
 
 def kinds_in(all_prints: Sequence[Prints], asked: Sequence[str], *, is_default: bool) -> list[str]:
-    """The kinds of those `asked` for that at least one file of prints has; `is_default`: nobody named them.
+    """The kinds of those `asked` for that at least one file of prints has; `is_default`: none of them was named.
 
     Raises:
         UsageError: no file has any of them, or one that was named.
@@ -288,9 +288,7 @@ def read_prints(flag: str, path: str) -> Prints:
     with Path(path).open("rb") as file:
         line = file.readline(_MAX_HEADER)
     if not line.startswith(_MAGIC):
-        raise UsageError(
-            f"{name}: that is no file of prints; prepcli find-duplicates SET --write-prints FILE makes one"
-        )
+        raise UsageError(f"{name}: it is not a file of prints; `find-duplicates --write-prints` makes one")
     damaged = f"{name} is damaged or not complete: get it again ({{}})"
     try:
         version = msgspec.json.decode(line, type=_Version)
@@ -332,7 +330,7 @@ def _arrays_in(path: str, header: Header, start: int) -> tuple[str, dict[str, ND
 
 
 def _problem_in(header: Header, arrays: Mapping[str, NDArray[np.generic]]) -> str:
-    """What is wrong with the content of a file; empty if nothing is."""
+    """A problem with the content of a file; empty if there is none."""
     for name, values in ((_NUM_WORDS, "words"), (_NUM_ROWS, _TURN)):
         if name in arrays and int(arrays[name].sum(dtype=np.int64)) != len(arrays.get(values, ())):
             return f"its {name} do not add up"

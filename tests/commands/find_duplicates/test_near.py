@@ -50,6 +50,17 @@ def test_alignments_are_found(tmp_path: Path) -> None:
     assert labels(tmp_path, none, none) == [0, 1]
 
 
+def test_a_codec_of_a_low_rate_changes_every_tenth_bit(tmp_path: Path) -> None:
+    """It does so everywhere: hardly any two words of a copy are equal."""
+    originals = [random_words(seed, 500) for seed in range(20)]
+    rng = np.random.default_rng(0)
+    flips = [np.packbits(rng.random((500, 32)) < 0.1, axis=1).view(np.uint32).ravel() for _ in originals]
+    copies = [one ^ flip for one, flip in zip(originals, flips, strict=True)]
+    found = labels(tmp_path, *originals, *copies)
+    assert found[:20] == [*range(20)]
+    assert sum(found[20 + n] == n for n in range(20)) >= 18
+
+
 def test_other_audio_stays_apart(tmp_path: Path) -> None:
     one, other = random_words(1, 400), random_words(2, 400)
     assert labels(tmp_path, one, with_errors(one, 0.3)) == [0, 1]

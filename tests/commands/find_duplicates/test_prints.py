@@ -232,9 +232,9 @@ def test_damaged_prints_are_refused(inputs: tuple[Path, Path], tmp_path: Path) -
         "no arrays": (with_header(arrays=[]), "contradicts itself"),
         "a negative array": (with_header(arrays=[*header["arrays"], ["text", "<u8", -1]]), "contradicts itself"),
         "a digest": (with_header(digests=header["digests"] | {"audio": "0"}), "its digests contradict"),
-        "a manifest": (inputs[0].read_bytes(), "that is no file of prints"),
-        "audio": ((inputs[0].parent / "0.wav").read_bytes(), "that is no file of prints"),
-        "empty": (b"", "that is no file of prints"),
+        "a manifest": (inputs[0].read_bytes(), "it is not a file of prints"),
+        "audio": ((inputs[0].parent / "0.wav").read_bytes(), "it is not a file of prints"),
+        "empty": (b"", "it is not a file of prints"),
     }
     for at, name in zip(np.linspace(len(line), len(data) - 1, 6).astype(int).tolist(), "abcdef", strict=True):
         wrong[f"flipped {name}"] = (data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :], "has another digest")
