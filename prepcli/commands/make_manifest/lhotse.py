@@ -321,10 +321,12 @@ class _Reader:
                 yield from self._read(partial(self._joined, table), lines[at], first + at)
 
     def _segment_of(self, supervision: SourceSupervision, recording: _Recording, number: int) -> SourceEntry:
-        span = self._supervisions.span(supervision, inf, "its recording ", recording.id)
+        start, duration = supervision.start or 0.0, supervision.duration
+        if duration is None or not (start >= 0 and 0 < duration < inf):
+            start, duration, _ = self._supervisions.span(supervision, inf, "its recording ", recording.id)
         path, channel = self.audio_of(recording, supervision.channel)
         fields = self._supervisions.fields(supervision.id, supervision)
-        return _segment(path, number, supervision.id, fields, channel, span.start, span.duration)
+        return _segment(path, number, supervision.id, fields, channel, start, duration)
 
     def _joined(self, recordings: Table, line: bytes, number: int) -> Iterator[SourceEntry]:
         """The entry of a supervision. Its recording is looked up, unless the previous supervision had the same one."""
