@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from prepcli.commands.make_manifest.entries import SourceEntry, rejected_entry
 from prepcli.errors import RecordRejected, RejectReason, UsageError, naming, option
@@ -62,6 +62,10 @@ class Table:
 
     def __len__(self) -> int:
         return len(self.hashes)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What workers of an engine get: not the mapped file, which is mapped again where it is needed."""
+        return self.__dict__ | {"_mapped": None}
 
     def num_unused(self, keys: "NDArray[np.int64]") -> int:
         """The number of lines whose key is not among `keys`, which are hashes."""
