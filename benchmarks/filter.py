@@ -5,10 +5,12 @@
 
 The manifest (about 230 bytes per line) is made here and stays in the page cache. Both keep the same lines, byte for
 byte; `filter` also shows what each rule drops, and lists the lines that it drops with the rule. "CPU per line" is that
-of all processes, without the start of the program (a run over 1,000 lines).
+of all processes, without the start of the program (a run over 1,000 lines); so is the time by the clock. `--folder
+/dev/shm` leaves out the disk, which must take all that `filter` flushes, and may be busy with other work.
 """
 
 import argparse
+import os
 import random
 import sys
 import tempfile
@@ -77,21 +79,26 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="where files are made (default: a temporary folder)")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
-        top, start = Path(name), [0.0]
+        top, start = Path(name), [(0.0, 0.0)]
         for count in sorted({FIRST, max(options.lines // 10, FIRST), options.lines}):
             manifest = top / f"manifest_{count}.json"
             make_manifest(manifest, count)
             found = contestants(manifest, top, options.workers)
             in_turn(found, options.runs)
             compare(top)
-            used = [min(one.processor_seconds) for one in found]
+            used = [(min(one.processor_seconds), min(one.seconds)) for one in found]
             if count == FIRST:
                 start = used
                 continue
-            print(f"{count:,} lines, {manifest.stat().st_size / 1e6:,.0f} MB")
+            print(f"{count:,} lines, {manifest.stat().st_size / 1e6:,.0f} MB; load {os.getloadavg()[0]:.1f}")
             print_table(found, found[0])
-            for one, seconds, at_first in zip(found, used, start, strict=True):
-                print(f"  {one.name:<44} {(seconds - at_first) / (count - FIRST) * 1e6:7.2f} us of CPU per line")
+            costs = [
+                [(a - b) / (count - FIRST) * 1e6 for a, b in zip(*of, strict=True)]
+                for of in zip(used, start, strict=True)
+            ]
+            for one, (cpu, clock) in zip(found, costs, strict=True):
+                ratio = costs[0][1] / clock
+                print(f"  {one.name:<44} {cpu:7.2f} us of CPU, {clock:.2f} by the clock per line ({ratio:.2f} x)")
             manifest.unlink()
 
 

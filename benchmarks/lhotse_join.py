@@ -12,6 +12,7 @@ supervisions).
 import argparse
 import gzip
 import json
+import os
 import random
 import sys
 import tempfile
@@ -110,7 +111,7 @@ def main() -> None:
                 raise SystemExit("the records differ")
             if not start:
                 start = [min(one.processor_seconds) for one in found]
-        print(f"{options.records:,} supervisions")
+        print(f"{options.records:,} supervisions; load {os.getloadavg()[0]:.1f}")
         print_table(found, found[0])
         more = options.records - options.records // 10
         costs = [(min(one.processor_seconds) - before) / more for one, before in zip(found, start, strict=True)]

@@ -8,7 +8,7 @@ occurs once (`SeenIds`, `FirstPlaces`). A record that cannot be used is a reject
 import json
 import math
 from array import array
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
@@ -138,6 +138,12 @@ def note_on_moved(count: int, containers: str) -> str:
 def text_hash(text: str) -> int:
     """A hash of 64 bits with a sign, the same in all processes; Python's own differs, and engines start processes."""
     return _xxh3()(text.encode("utf-8", "surrogatepass")) - (1 << 63)
+
+
+def text_hashes(texts: Iterable[str]) -> list[int]:
+    """The hash of each text, see `text_hash`, in half the time."""
+    digest = _xxh3()
+    return [digest(text.encode("utf-8", "surrogatepass")) - (1 << 63) for text in texts]
 
 
 @cache

@@ -479,7 +479,7 @@ class Lines:
         return b"".join([self.data[begin:end] for begin, end in zip(spans[::2], spans[1::2], strict=True)])
 
 
-def _in_output_form(data: bytes, num_lines: int, base_dir: str, beginning: bytes) -> bytes:
+def _in_output_form(data: bytes, num_lines: int, base_dir: str, beginning: bytes = b"") -> bytes:
     """Return the lines in `data` as they are written to an output. Each of the `num_lines` lines must be a record.
 
     Fields that `rejects.jsonl` has added are left out, and old names of `audio_filepath` are replaced. Relative paths

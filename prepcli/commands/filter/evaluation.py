@@ -156,7 +156,8 @@ class NumberColumn(Values):
     @cached_property
     def items(self) -> Sequence[Any]:  # type: ignore[override]
         """The numbers as Python's, which few operands need."""
-        return self.numbers.tolist()
+        numbers: list[float] = self.numbers.tolist()
+        return numbers
 
 
 def _as_float(value: int | float | None) -> float:

@@ -1,9 +1,10 @@
 """Manifests of lhotse as sources: cuts, recordings, or supervisions, each of which is joined to its recording."""
 
+import io
 import os
 import re
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
@@ -13,12 +14,13 @@ from typing import Any, NoReturn
 import msgspec
 
 from prepcli.commands.make_manifest.entries import SourceEntry, rejected_entry
-from prepcli.commands.make_manifest.source import EntrySource, byte_lines
+from prepcli.commands.make_manifest.source import EntrySource, byte_lines, line_blocks
 from prepcli.commands.make_manifest.tables import Table, repeated_lines, spool_table
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.formats.lenient_json import decode_json
-from prepcli.gate import fit, text_hash
+from prepcli.gate import fit, text_hash, text_hashes
 from prepcli.jobs.inputs.supervisions import SourceCut, SourceSupervision, SupervisionReader
+from prepcli.manifest.lines import decode_lines, line_ends
 from prepcli.manifest.sources import check_file
 
 RECORDINGS, SUPERVISIONS, CUTS = "recordings", "supervisions", "cuts"
@@ -47,6 +49,10 @@ class _Line(SourceCut, gc=False):
     sources: list[_AudioSource] | None = None
     transforms: Any = None
     recording: _Recording | None = None
+
+
+_recording_decoder = msgspec.json.Decoder(_Recording)
+_supervision_decoder = msgspec.json.Decoder(SourceSupervision)
 
 
 class LhotseFiles(msgspec.Struct, frozen=True):
@@ -179,23 +185,36 @@ class _Reader:
     def entries(self) -> Iterator[SourceEntry]:
         """The entries in the order of the main file, and an entry for each recording whose id was there before."""
         self._supervisions = SupervisionReader()
-        read: Callable[[bytes, int], Iterable[SourceEntry]] = self._cut
-        if self.files.recordings is not None:
-            self.used, self._last = array("q"), None
-            self._recordings = self._recordings or _table_of(self.files.recordings, self.folder)
-            read = partial(self._joined, self._recordings)
-        for number, line in byte_lines(self.files.main):
-            try:
-                yield from read(line, number)
-            except RecordRejected as rejected:
-                yield _rejected(rejected, number, line)
-            except msgspec.ValidationError as error:
-                detail = f"it is not a cut, a recording or a supervision of lhotse: {error}"
-                yield rejected_entry(RejectReason.BAD_FIELD, detail, number, _text(line))
-            except ValueError as error:
-                yield rejected_entry(RejectReason.BROKEN_JSON, f"broken JSON: {error}", number, _text(line))
-        if self._recordings is not None:
-            yield from repeated_lines(self._recordings, _recording_lines(self._recordings.path))
+        if self.files.recordings is None:
+            for number, line in byte_lines(self.files.main):
+                yield from self._read(self._cut, line, number)
+            return
+        self.used, self._last = array("q"), None
+        recordings = self._recordings = self._recordings or _table_of(self.files.recordings, self.folder)
+        read = partial(self._joined, recordings)
+        for first, block in line_blocks(self.files.main):
+            supervisions = _decoded(block, _supervision_decoder)
+            if supervisions is not None:
+                yield from self._joined_block(recordings, supervisions, block, first)
+                continue
+            for number, line in enumerate(io.BytesIO(block), first):
+                if not line.isspace():
+                    yield from self._read(read, line.removeprefix(b"\xef\xbb\xbf"), number)
+        yield from repeated_lines(recordings, _recording_lines(recordings.path))
+
+    def _read(
+        self, read: Callable[[bytes, int], Iterable[SourceEntry]], line: bytes, number: int
+    ) -> Iterator[SourceEntry]:
+        """The entries that `read` makes of a line; a rejected entry if the line cannot be used."""
+        try:
+            yield from read(line, number)
+        except RecordRejected as rejected:
+            yield _rejected(rejected, number, line)
+        except msgspec.ValidationError as error:
+            detail = f"it is not a cut, a recording or a supervision of lhotse: {error}"
+            yield rejected_entry(RejectReason.BAD_FIELD, detail, number, _text(line))
+        except ValueError as error:
+            yield rejected_entry(RejectReason.BROKEN_JSON, f"broken JSON: {error}", number, _text(line))
 
     def notes(self) -> Iterator[str]:
         """Notes on data that were changed or left out, and on languages for which no code is known."""
@@ -221,6 +240,10 @@ class _Reader:
         Raises:
             RecordRejected: the audio is not one channel of one file.
         """
+        if len(recording.sources) == 1 and not recording.transforms:
+            source = recording.sources[0]
+            if source.type == "file" and type(channel) is int and source.channels == [channel]:
+                return str(source.source), None  # nearly all
         if recording.transforms:
             _refuse("its recording has transforms (resampling, speed, ...); save the audio first")
         if isinstance(channel, list):
@@ -270,6 +293,41 @@ class _Reader:
             except RecordRejected as rejected:
                 yield _rejected(rejected, number, line)
 
+    def _joined_block(
+        self, table: Table, supervisions: Sequence[SourceSupervision], block: bytes, first: int
+    ) -> Iterator[SourceEntry]:
+        """The entries of a block of supervisions, whose recordings are looked up together.
+
+        `first`: the number of the first line. Lines of which anything is unusual are read by `_joined`.
+        """
+        hashes = text_hashes([supervision.recording_id for supervision in supervisions])
+        found = table.lines_of(hashes)
+        decoded = iter(_recording_decoder.decode_lines(b"\n".join(filter(None, found))))
+        lines: list[bytes] = []
+        for at, (supervision, text) in enumerate(zip(supervisions, found, strict=True)):
+            recording = next(decoded) if text is not None else None
+            rejected = None
+            if recording is not None and recording.id == supervision.recording_id and recording.id and supervision.id:
+                self.used.append(hashes[at])
+                try:
+                    yield self._segment_of(supervision, recording, first + at)
+                    continue
+                except RecordRejected as error:
+                    rejected = error
+            lines = lines or list(io.BytesIO(block))
+            if rejected is not None:
+                yield _rejected(rejected, first + at, lines[at])
+            else:
+                yield from self._read(partial(self._joined, table), lines[at], first + at)
+
+    def _segment_of(self, supervision: SourceSupervision, recording: _Recording, number: int) -> SourceEntry:
+        start, duration = supervision.start or 0.0, supervision.duration
+        if duration is None or not (start >= 0 and 0 < duration < inf):
+            start, duration, _ = self._supervisions.span(supervision, inf, "its recording ", recording.id)
+        path, channel = self.audio_of(recording, supervision.channel)
+        fields = self._supervisions.fields(supervision.id, supervision)
+        return _segment(path, number, supervision.id, fields, channel, start, duration)
+
     def _joined(self, recordings: Table, line: bytes, number: int) -> Iterator[SourceEntry]:
         """The entry of a supervision. Its recording is looked up, unless the previous supervision had the same one."""
         supervision: SourceSupervision = decode_json(line, SourceSupervision)
@@ -282,10 +340,7 @@ class _Reader:
             if text is None:
                 _refuse(f"there is no recording {id} in {recordings.path}")
             self._last = msgspec.json.decode(text, type=_Recording)
-        span = self._supervisions.span(supervision, inf, "its recording ", id)
-        path, channel = self.audio_of(self._last, supervision.channel)
-        fields = self._supervisions.fields(supervision.id, supervision)
-        yield _segment(path, number, supervision.id, fields, channel, span.start, span.duration)
+        yield self._segment_of(supervision, self._last, number)
 
 
 def _rejected(rejected: RecordRejected, number: int, line: bytes) -> SourceEntry:
@@ -306,27 +361,42 @@ def _segment(
 
 def _table_of(path: str, folder: Path) -> Table:
     """Index the recordings of a file by their ids; `folder` is for a temporary file."""
-    encode = msgspec.json.Encoder().encode
+    encode = msgspec.json.Encoder().encode_lines
 
     def key_and_line(line: str) -> tuple[str, str]:
         return msgspec.json.decode(line, type=_Recording).id, line
 
-    rows = ((recording.id, encode(recording)) for _, recording in _recordings_of(path))
-    return spool_table(path, rows, key_and_line, folder)
+    blocks = (([recording.id for recording in some], encode(some)) for some, _ in _recordings_of(path))
+    return spool_table(path, blocks, key_and_line, folder)
 
 
-def _recordings_of(path: str) -> Iterator[tuple[int, _Recording]]:
-    for number, line in byte_lines(path):
-        try:
-            yield number, decode_json(line, _Recording)
-        except ValueError as error:  # those of msgspec and of JSON are kinds of it
-            raise UsageError(f"{path}:{number} is not a recording of lhotse: {error}; make the file again") from None
+def _recordings_of(path: str) -> Iterator[tuple[list[_Recording], list[int]]]:
+    """The recordings of a file in blocks, each with the numbers of their lines."""
+    for first, block in line_blocks(path):
+        recordings = _decoded(block, _recording_decoder)
+        if recordings is not None:
+            yield recordings, list(range(first, first + len(recordings)))
+            continue
+        for number, line in enumerate(io.BytesIO(block), first):
+            if line.isspace():
+                continue
+            try:
+                yield [decode_json(line.removeprefix(b"\xef\xbb\xbf"), _Recording)], [number]
+            except ValueError as error:  # those of msgspec and of JSON are kinds of it
+                detail = f"{path}:{number} is not a recording of lhotse: {error}; make the file again"
+                raise UsageError(detail) from None
+
+
+def _decoded(block: bytes, decoder: msgspec.json.Decoder[Any]) -> list[Any] | None:
+    """The objects in a block of whole lines, one per line; None if its lines must be read one by one."""
+    return None if b'"audio_file' in block else decode_lines(block, *line_ends(block), decoder)
 
 
 def _recording_lines(path: str) -> Iterator[tuple[int, str, str]]:
     """The number of the line, the id and the JSON of each recording."""
-    for number, recording in _recordings_of(path):
-        yield number, recording.id, msgspec.json.encode(recording).decode()
+    for recordings, numbers in _recordings_of(path):
+        for number, recording in zip(numbers, recordings, strict=True):
+            yield number, recording.id, msgspec.json.encode(recording).decode()
 
 
 def _text(line: bytes) -> str:

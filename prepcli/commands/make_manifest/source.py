@@ -18,6 +18,7 @@ from prepcli.storage.containers import SEPARATOR, name_in, place_of
 if TYPE_CHECKING:  # most sources have no texts with times
     from prepcli.formats.times.times import Times
 
+_BLOCK_BYTES = 256 << 10
 _COMMON = (".wav", ".flac", ".mp3", ".ogg", ".opus")
 
 
@@ -125,9 +126,39 @@ def byte_lines(path: str) -> Iterator[tuple[int, bytes]]:
                 if not line.isspace():
                     yield number, line.removeprefix(b"\xef\xbb\xbf")
         except (EOFError, OSError) as error:
-            if not is_gzip(path):
-                raise
-            raise UsageError(f"{path} is damaged or not a gzip file: {error}; make it again") from None
+            raise _damaged(path, error) from None
+
+
+def line_blocks(path: str) -> Iterator[tuple[int, bytes]]:
+    """The lines of a file in blocks of whole lines, each with the number of its first line, from 1.
+
+    Raises:
+        UsageError: as `byte_lines`.
+    """
+    check_file(path, "source")
+    number, pending = 1, b""
+    with open_bytes(path) if is_gzip(path) else Path(path).open("rb") as file:
+        try:
+            while data := file.read(_BLOCK_BYTES):
+                whole, newline, rest = data.rpartition(b"\n")
+                if not newline:
+                    pending += data
+                    continue
+                block = pending + whole + newline
+                yield number, block
+                number += block.count(b"\n")
+                pending = rest
+        except (EOFError, OSError) as error:
+            raise _damaged(path, error) from None
+    if pending:
+        yield number, pending
+
+
+def _damaged(path: str, error: Exception) -> Exception:
+    """The error for a file that cannot be read to its end; if the file is not compressed, it stays as it is."""
+    if not is_gzip(path):
+        return error
+    return UsageError(f"{path} is damaged or not a gzip file: {error}; make it again")
 
 
 def stem_of(path: str) -> str:

@@ -1,20 +1,22 @@
 """Files of lines with a key and a value, such as transcripts: searched by key, and read from disk when needed."""
 
 import hashlib
+import mmap
 import os
 import tempfile
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from prepcli.commands.make_manifest.entries import SourceEntry, rejected_entry
 from prepcli.errors import RecordRejected, RejectReason, UsageError, naming, option
 from prepcli.formats.tables import layout_of
-from prepcli.gate import FirstPlaces, repeated_hashes, text_hash
+from prepcli.gate import FirstPlaces, repeated_hashes, text_hash, text_hashes
 from prepcli.manifest.foreign import check_is_text
 from prepcli.manifest.kinds import first_lines
 from prepcli.manifest.sources import check_file, is_gzip
@@ -56,9 +58,14 @@ class Table:
     hashes: "array[int]" = field(default_factory=lambda: array("q"))
     places: "array[int]" = field(default_factory=lambda: array("q"))
     _file: "IO[bytes] | None" = None  # closed with the table
+    _mapped: mmap.mmap | None = None
 
     def __len__(self) -> int:
         return len(self.hashes)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What workers of an engine get: not the mapped file, which is mapped again where it is needed."""
+        return self.__dict__ | {"_mapped": None}
 
     def num_unused(self, keys: "NDArray[np.int64]") -> int:
         """The number of lines whose key is not among `keys`, which are hashes."""
@@ -97,6 +104,30 @@ class Table:
             except UnicodeEncodeError:
                 raise RecordRejected(RejectReason.NOT_UTF8, f"the line for {key} in {self.path} is not UTF-8") from None
         return values[0] if values else None
+
+    def lines_of(self, wanted: Sequence[int]) -> list[bytes | None]:
+        """For each of the hashes `wanted` the line of its key; None if the file has no line, or several, for the hash.
+
+        The caller compares the keys, and asks `find` about a key without a line.
+        """
+        import numpy as np
+
+        if not self.hashes:
+            return [None] * len(wanted)
+        assert self._file is not None
+        if self._mapped is None:
+            self._mapped = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
+        mapped, hashes = self._mapped, np.frombuffer(self.hashes, np.int64)
+        keys = np.array(wanted, np.int64)
+        first = np.searchsorted(hashes, keys)
+        at = np.minimum(first, len(hashes) - 1)
+        after = np.minimum(first + 1, len(hashes) - 1)
+        is_one = (hashes[at] == keys) & ((after == at) | (hashes[after] != keys))
+        places = np.frombuffer(self.places, np.int64)[at]
+        return [
+            mapped[place : mapped.find(b"\n", place)] if there else None
+            for place, there in zip(places.tolist(), is_one.tolist(), strict=True)
+        ]
 
     def _line(self, place: int) -> str:
         size = 512
@@ -187,12 +218,12 @@ def read_table(
     return table
 
 
-def spool_table(path: str, rows: Iterator[tuple[str, bytes]], split: Split, folder: Path) -> Table:
+def spool_table(path: str, blocks: Iterable[tuple[Sequence[str], bytes]], split: Split, folder: Path) -> Table:
     """Write lines to a temporary file in `folder`, and index them by their keys.
 
     Args:
         path: the file that the lines come from, for messages.
-        rows: pairs of a key and its line, without line end.
+        blocks: pairs of the keys of some lines, and these lines with their line ends.
         split: divides a line into its key and its value.
         folder: made if it does not exist.
     """
@@ -201,10 +232,10 @@ def spool_table(path: str, rows: Iterator[tuple[str, bytes]], split: Split, fold
     table = Table(path, split)
     with naming(folder):
         table._file = file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - worker processes read it
-        for key, line in rows:
-            hashes.append(text_hash(key))
-            places.append(place)
-            place += file.write(line + b"\n")
+        for keys, lines in blocks:
+            hashes.extend(text_hashes(keys))
+            places.extend(accumulate(map(len, lines.splitlines(keepends=True)[:-1]), initial=place))
+            place += file.write(lines)
         file.flush()
     table.hashes, table.places = _sorted_by_first(hashes, places)
     return table

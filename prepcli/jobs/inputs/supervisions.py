@@ -129,13 +129,8 @@ class SupervisionReader:
         Raises:
             RecordRejected: BAD_FIELD if a field may not hold its value.
         """
-        fields = {
-            "id": id,
-            "text": supervision.text,
-            "speaker": supervision.speaker,
-            "gender": supervision.gender,
-        }
-        language = supervision.language
+        text, speaker, language = supervision.text, supervision.speaker, supervision.language
+        fields = {"id": id, "text": text, "speaker": speaker, "gender": supervision.gender}
         if isinstance(language, str):
             code = language_code(language)
             if language and code is None:
@@ -143,6 +138,10 @@ class SupervisionReader:
             fields["lang" if code else "language"] = code or language or None
         else:
             fields["lang"] = language
+        is_plain = type(text) is str and type(speaker) is str and type(language) is str and language
+        if is_plain and supervision.gender is None and not supervision.custom:  # nearly all: there is nothing to check
+            del fields["gender"]
+            return fields
         for name, value in supervision.custom.items() if supervision.custom else ():
             if _refers_to_data(value):
                 self._num_arrays += 1

@@ -5,10 +5,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 import soundfile
 
+from prepcli.commands.make_manifest import lhotse
+from prepcli.commands.make_manifest import source as source_module
+from prepcli.commands.make_manifest.lhotse import LhotseFiles, lhotse_source
 from tests.conftest import Lines, read_lines, write_lines
 from tests.support.audio_files import samples, write_audio
 from tests.support.running import Outcome, prepcli
@@ -255,3 +259,47 @@ def test_recordings_alone(part: Path, tmp_path: Path) -> None:
     (part / "toy_supervisions_train.jsonl.gz").unlink()
     make(part / "toy_recordings_train.jsonl.gz", tmp_path / "m.json")
     assert [(one["id"], one["duration"]) for one in read_lines(tmp_path / "m.json")] == [("call", 4.0), ("A", 10.0)]
+
+
+@pytest.mark.parametrize("block_bytes", [50, 700, 1 << 18])
+def test_lines_in_blocks_are_those_that_are_read_one_by_one(
+    block_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recordings = [recording(id, tmp_path / f"{id}.wav", 9.0) for id in ("A", "B", "twice", "twice", "")]
+    recordings += [
+        recording("call", tmp_path / "call.flac", 9.0, 0, 1),
+        recording("slow", tmp_path, 9.0, transforms=[1]),
+    ]
+    cases: list[tuple[str, float, dict[str, Any]]] = [
+        ("A", 0, {}),
+        ("B", 1.25, {"language": "English"}),
+        ("missing", 0, {}),
+        ("twice", 0, {}),
+        ("", 0, {}),
+        ("call", 2, {"channel": 1}),
+        ("slow", 0, {}),
+        ("A", -1, {}),
+        ("A", -0.005, {"gender": "F"}),
+        ("B", 0, {}),
+        ("A", 0, {"text": 5}),
+        ("A", 0, {"custom": {"id": "x", "snr": 3.5}}),
+        ("A", 0, {"language": ["de"]}),
+    ]
+    supervisions = [
+        speech(f"s{number}", of, start, 1.5, **{"text": "ü", "speaker": "s"} | more)
+        for number, (of, start, more) in enumerate(cases)
+    ]
+    part = write_part(
+        tmp_path, recordings, [*supervisions, speech("", "A", 0, 1), speech("no_end", "A", 0, float("nan"))]
+    )
+    names = LhotseFiles("", *(str(part / f"toy_{kind}_train.jsonl.gz") for kind in ("supervisions", "recordings")))
+
+    def entries() -> list[object]:
+        source = lhotse_source(names, "", "/", False, tmp_path)
+        return [*map(msgspec.to_builtins, source.entries()), *source.notes()]
+
+    monkeypatch.setattr(source_module, "_BLOCK_BYTES", block_bytes)
+    in_blocks = entries()
+    monkeypatch.setattr(lhotse, "_decoded", lambda block, decoder: None)
+    assert in_blocks == entries()
+    assert sum(isinstance(entry, list) and entry[6] == "" for entry in in_blocks) == 7

@@ -5,11 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from prepcli.engine.publishing import rejects
 from prepcli.engine.publishing.rejects import (
     Origin,
     can_append,
     first_if_all_alike,
+    holds,
     merge_rejects,
+    num_lines,
     reject_line,
     to_append,
 )
@@ -58,3 +61,17 @@ def test_appended_fields_make_the_same_reject(line: bytes) -> None:
 )
 def test_fields_are_not_appended_to_lines_that_must_be_parsed(line: bytes) -> None:
     assert not can_append(line)
+
+
+@pytest.mark.parametrize("length", range(1, 40))
+def test_a_text_is_found_at_each_place(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rejects, "_SEARCHED_BYTES", 8)
+    for at in range(length):
+        data = b"a" * at + b"aN" + b"a" * (length - at)
+        assert holds(data, b"aN", [b"b", b"aNa"])
+        assert not holds(data, b"aN", [b"NN"])
+        assert not holds(data.replace(b"N", b"_"), b"aN", [b"aNa"])
+    assert not can_append(b'{"text": "NaN"}')
+    assert not can_append(b'{"manifest_line": 1}')
+    assert can_append(b'{"text": "Na Inf ::"}'.replace(b"::", b": :"))
+    assert num_lines(b"\na\n" * length) == 2 * length
