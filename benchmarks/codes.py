@@ -1,14 +1,14 @@
 """`prepcli extend-codec-codes` against the straightforward loop, with the same codec on the same device.
 
-    python benchmarks/codes.py                                # on the processor, 480 prompts of real speech if found
+    python benchmarks/codes.py                                # on the processor, 480 synthetic files
+    python benchmarks/codes.py --records 96 --shard-size 48 --runs 1    # minutes, not half an hour
     python benchmarks/codes.py --base-channels 48 --records 20000 --devices auto --no-loop    # full size, on a GPU
 
 The loop is what one writes first, and what NeMo's script does: for each shard a DataLoader with one spawned worker,
 which loads and resamples through lhotse; batches of 32 in the order of the cuts, padded to the longest, targets and
-contexts apart; lhotse's writer after each batch. Both read the same Lhotse Shar: real speech (see
-tests/conftest.py for where it is looked for), or else synthetic files. Each context is one of a third of the
-speaker's files (of real speech the longest, as contexts must be long), so contexts repeat. The codec has random
-weights (recipes/demo/make_codec.py).
+contexts apart; lhotse's writer after each batch. Both read the same Lhotse Shar of synthetic files, all of one length,
+so that the loop pads nothing: with speech, it does. Each context is one of a third of the speaker's files, so contexts
+repeat. The codec has random weights (recipes/demo/make_codec.py).
 
 Whole processes in turn, medians, ratios of the pairs of runs, peak memory of the largest process. Then, as prepcli
 reports them: time in the codec over the time of encoding, and the codec alone on full batches in memory. On a GPU its
@@ -31,8 +31,6 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from shar import write_manifests
 from side_by_side import PREPCLI, Contestant, clear, in_turn, print_table
 from tarred import make_files
-
-from tests.conftest import real_speech
 
 LOOP = """
 import sys
@@ -114,35 +112,13 @@ if device != "cpu":
 """
 
 
-def make_shar(folder: Path, count: int, shard_size: int) -> tuple[Path, str]:
-    """A Shar set of `count` records with contexts, and what it holds."""
-    real = real_speech()
-    if real is not None and count <= 480:
-        lines = [json.loads(line) for line in (real / "manifest.json").read_text().splitlines()]
-        # A part of them, but of all lengths and voices.
-        records = [lines[number * len(lines) // count] for number in range(count)]
-        by_speaker: dict[str, list[dict[str, object]]] = {}
-        for record in records:
-            by_speaker.setdefault(record["speaker"], []).append(record)
-        for number, record in enumerate(records):
-            own = sorted(by_speaker[record["speaker"]], key=lambda one: -float(str(one["duration"])))
-            third = [one for one in own[: max(2, len(own) // 3)] if one is not record]
-            context = third[number * 7 % len(third)]
-            record |= {
-                "context_audio_filepath": context["audio_filepath"],
-                "context_audio_offset": context.get("offset", 0.0),
-                "context_audio_duration": context["duration"],
-            }
-        manifest, base = folder / "real.json", real
-        manifest.write_text("".join(json.dumps(record) + "\n" for record in records))
-        what = f"{count} prompts of real speech at 8 kHz"
-    else:
-        manifest, base = write_manifests(folder, make_files(folder, count))["flac"], folder
-        what = f"{count} synthetic files at 8 kHz"
+def make_shar(folder: Path, count: int, shard_size: int) -> Path:
+    """A Shar set of `count` records with contexts."""
+    manifest = write_manifests(folder, make_files(folder, count))["flac"]
     out = folder / "shar"
-    arguments = [str(manifest), str(out), "--audio-base-dir", str(base), "--shard-size", str(shard_size)]
+    arguments = [str(manifest), str(out), "--audio-base-dir", str(folder), "--shard-size", str(shard_size)]
     subprocess.run([*PREPCLI, "manifest-to-shar", *arguments], check=True, stdout=subprocess.DEVNULL)
-    return out, what
+    return out
 
 
 def print_work(shar: Path) -> None:
@@ -237,7 +213,7 @@ def main() -> None:
     device = "cpu" if options.devices == "cpu" else "cuda:0"
     with tempfile.TemporaryDirectory(prefix="prepcli-bench-") as name:
         folder = Path(name)
-        shar, what = make_shar(folder, options.records, options.shard_size)
+        shar = make_shar(folder, options.records, options.shard_size)
         codec = folder / "codec.nemo"
         make = Path(__file__).parents[1] / "recipes/demo/make_codec.py"
         channels = str(options.base_channels)
@@ -258,7 +234,8 @@ def main() -> None:
             [sys.executable, str(folder / "loop.py"), str(shar), str(theirs), str(codec), device],
             lambda: clear(theirs),
         )
-        print(f"{what}, {options.shard_size} a shard; codec of {channels} channels on {device}")
+        what = f"{options.records} synthetic files of 2.8 s at 8 kHz, {options.shard_size} a shard"
+        print(f"{what}; codec of {channels} channels on {device}")
         print_work(shar)
         if options.no_loop:
             gpu = Gpu()
