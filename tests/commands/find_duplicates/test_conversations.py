@@ -183,7 +183,7 @@ def test_prints_give_the_groups_of_the_audio(folder: Path) -> None:
     done = prepcli("find-duplicates", train, out, *by, "--against", prints, "--certificate", certificate)
     assert done.code == 1, done.err
     ids = [*(line["id"] for line in lines), "x.wav"]
-    named = [{"audio_filepath": ""} | line for line in read_lines(out)]
+    named: Lines = [{"audio_filepath": ""} | line for line in read_lines(out)]
     named = [line | {"id": ids[line["prints_record"] - 1]} if "prints_record" in line else line for line in named]
     assert groups(write_lines(folder / "named.jsonl", named)) == expected
     assert "1 records have less than 0.6 s of sound, in all or in a turn, which was not compared" in done.out
