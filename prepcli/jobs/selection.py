@@ -449,8 +449,8 @@ class Lines:
 
     def end_with_brace(self, which: Ints) -> NDArray[np.bool_]:
         """For each of the lines with the numbers `which`, whether its last byte is a closing brace."""
-        ends: NDArray[np.bool_] = self._chars[self._bounds[which + 1] - 2] == _CLOSE
-        return ends
+        is_closed: NDArray[np.bool_] = self._chars[self._bounds[which + 1] - 2] == _CLOSE
+        return is_closed
 
     def beginning(self, which: NDArray[np.bool_]) -> bytes:
         """The match of `_BEGINNING` with which each of the lines that `which` selects begins; empty if they differ."""

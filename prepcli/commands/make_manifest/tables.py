@@ -64,7 +64,7 @@ class Table:
         return len(self.hashes)
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state for workers of an engine: without the mapped file, which a worker maps again when it needs it."""
+        """The state that is sent to workers of an engine: without the mapped file, which each process maps itself."""
         return self.__dict__ | {"_mapped": None}
 
     def num_unused(self, keys: "NDArray[np.int64]") -> int:

@@ -32,7 +32,7 @@ _NOT_APPENDED = (
     (b"aN", b"NaN"),
     (b"nf", b"Infinity"),
 )
-"""The signs of lines that must be parsed to become rejects: a pair of bytes, and the texts that hold it."""
+"""The texts that lines must not hold to become rejects without being parsed: a pair of bytes, and the texts with it."""
 _SEARCHED_BYTES = 256 << 10
 """Bytes that are searched at a time, so that they stay in the cache."""
 
