@@ -205,7 +205,7 @@ TASKS: dict[str, tuple[Command, ...]] = {
         ),
         _command(
             "explain",
-            "Say where a record comes from, and why it was dropped",
+            "Say where a record is from, or why it was dropped",
             "commands.explain.report.Explanation",
         ),
         _command(

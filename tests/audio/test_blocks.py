@@ -88,6 +88,8 @@ def test_odd_files_of_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     need("ffmpeg")
     bench = Bench(tmp_path)
     for oddity in ODDITIES:
+        if not oddity.programs:  # as above
+            continue
         (tmp_path / oddity.name).write_bytes(oddity.make(bench))
         compare(tmp_path / oddity.name, monkeypatch)
 
@@ -157,7 +159,7 @@ def test_memory_does_not_grow_with_the_length(tmp_path: Path, kind: str) -> None
     start = 512 if "tar" in kind else 0
     piece = np.tile(STEREO, (20, 1))
     peaks = []
-    for count in (3, 50):
+    for count in (3, 25):
         path = tmp_path / str(count)
         container, subtype = ("WAV", "PCM_16") if kind == "wav" else ("FLAC", "PCM_24")
         with soundfile.SoundFile(path, "w", 16000, 2, subtype, format=container) as file:

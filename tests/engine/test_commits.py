@@ -56,7 +56,7 @@ def test_some_kills(name: str, draw: random.Random, record_property: Record) -> 
 @pytest.mark.parametrize("name", CHANGES)
 def test_kills(name: str, draw: random.Random, record_property: Record) -> None:
     with changed(name, record_property) as (kills, found):
-        for moment in some(kills.moments, 8, draw):
+        for moment in some(kills.moments, 16, draw):
             found += [f"{moment}: {fault}" for fault in kills.faults(moment)]
 
 
@@ -64,7 +64,7 @@ def test_kills(name: str, draw: random.Random, record_property: Record) -> None:
 @pytest.mark.parametrize("name", [name for name in CHANGES if name != "score"])
 def test_an_addition_after_a_kill(name: str, draw: random.Random, record_property: Record) -> None:
     with changed(name, record_property) as (kills, found):
-        for moment in some(kills.moments, 16, draw):
+        for moment in some(kills.moments, 32, draw):
             found += [f"{moment}: {fault}" for fault in kills.faults_with_an_addition(moment)]
 
 
@@ -72,7 +72,7 @@ def test_an_addition_after_a_kill(name: str, draw: random.Random, record_propert
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_disk_that_fills(name: str, draw: random.Random, record_property: Record) -> None:
     with changed(name, record_property) as (kills, found):
-        for nth in some([*kills.writes], 16, draw):
+        for nth in some([*kills.writes], 32, draw):
             found += [f"{nth}: {fault}" for fault in kills.faults_of_full_disk(nth)]
 
 

@@ -295,7 +295,7 @@ def test_files_scripts_and_commands_that_are_not_here(tmp_path: Path) -> None:
         "two a cpu -- prepcli download librispeech --data-root=x",
     )[8:]
     assert problems[0].startswith(
-        "  one.a: prepcli has no command 'manifest-to-sharr'; it has blend, conversations-to-tarred, convert-audio,"
+        "  one.a: prepcli has no command 'manifest-to-sharr'; it has blend, compare, conversations-to-tarred,"
     )
     assert problems[1:] == [
         "  one.a: there is no x",

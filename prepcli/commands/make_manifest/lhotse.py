@@ -20,7 +20,6 @@ from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.formats.lenient_json import decode_json
 from prepcli.gate import fit, text_hash, text_hashes
 from prepcli.jobs.inputs.supervisions import SourceCut, SourceSupervision, SupervisionReader
-from prepcli.manifest.lines import decode_lines, line_ends
 from prepcli.manifest.sources import check_file
 
 RECORDINGS, SUPERVISIONS, CUTS = "recordings", "supervisions", "cuts"
@@ -389,6 +388,8 @@ def _recordings_of(path: str) -> Iterator[tuple[list[_Recording], list[int]]]:
 
 def _decoded(block: bytes, decoder: msgspec.json.Decoder[Any]) -> list[Any] | None:
     """The objects in a block of whole lines, one per line; None if its lines must be read one by one."""
+    from prepcli.manifest.lines import decode_lines, line_ends  # with NumPy, which other sources do not need
+
     return None if b'"audio_file' in block else decode_lines(block, *line_ends(block), decoder)
 
 
