@@ -13,6 +13,7 @@ import pytest
 from tests.faults.cases import CASES
 from tests.faults.runs import Runs, calls_of, prepared
 from tests.faults.shim import SHORT, Fault
+from tests.support.seeds import some_of
 
 EVERYTHING = os.environ.get("PREPCLI_FAULTS") == "all"
 _OF_WRITES = (errno.ENOSPC, errno.EIO, SHORT)
@@ -101,7 +102,7 @@ def test_some_calls(name: str, record_property: Callable[[str, object], None]) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in CASES if name not in ON_DEMAND])
+@pytest.mark.parametrize("name", some_of(name for name in CASES if name not in ON_DEMAND))
 def test_every_call(name: str, draw: random.Random, record_property: Callable[[str, object], None]) -> None:
     found, count = [], 0
     with prepared(name) as runs:

@@ -12,6 +12,7 @@ from tests.faults.cases import CASES
 from tests.faults.power import Mode, disk_after, write_disk
 from tests.faults.runs import OF_USERS, Runs, prepared
 from tests.faults.test_every_call import EVERYTHING
+from tests.support.seeds import some_of
 
 PER_MODE = 1
 """How many moments of a run are tried in each mode, next to its end."""
@@ -76,7 +77,7 @@ def test_what_others_rely_on_is_on_the_disk_first() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", some_of(CASES))
 def test_losses(name: str, record_property: Callable[[str, object], None]) -> None:
     lose(name, PER_MODE, record_property)
 

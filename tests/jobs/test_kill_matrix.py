@@ -5,7 +5,6 @@ The rows are in `tests/jobs/kill_cases.py`; ranks that read manifests together, 
 
 import gzip
 import json
-import os
 import random
 import shutil
 import signal
@@ -46,7 +45,6 @@ from tests.support.running import HANG_SECONDS, Process, prepcli, start_prepcli
 from tests.support.sharing_ranks import KILL_AT, MOMENTS
 from tests.support.toy_codec import HOLD
 
-EVERYTHING = os.environ.get("PREPCLI_FAULTS") == "all"
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("forking")]
 
 
@@ -54,8 +52,7 @@ def rows(moments: str, step: int = 1) -> list[Any]:
     """The job and its moments: every `step`-th, from the one that the seed gives, so that several runs try all."""
     found = [(name, row) for name, job in JOBS.items() for row in getattr(job, moments)]
     found = [(name, *row) if isinstance(row, tuple) else (name, row) for name, row in found]
-    chosen = found if EVERYTHING else found[seeds.seed() % step :: step]
-    return [pytest.param(*row, id="-".join(map(_word, row))) for row in chosen]
+    return [pytest.param(*row, id="-".join(map(_word, row))) for row in seeds.some_of(found, step)]
 
 
 def _word(value: Any) -> str:
