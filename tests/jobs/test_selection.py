@@ -8,7 +8,7 @@ import pytest
 
 from prepcli.engine.state.workspace import Workspace
 from prepcli.jobs import selection
-from prepcli.jobs.selection import Lines, Selector, did_you_mean
+from prepcli.jobs.selection import Selector, did_you_mean
 from prepcli.manifest import scan
 from prepcli.manifest.parts import Columns, Part
 
@@ -56,58 +56,6 @@ def test_units_cover_all_lines(
         assert codes == [int(one["duration"]) % 2 for one in usable]
         assert unit.seconds == sum(one["duration"] for one in usable if one["duration"] % 2 == 0)
     assert (len(plan.units) > 20) == (unit_bytes < 200)
-
-
-LINES = {
-    '{"audio_filepath": "a.wav", "duration": 1.50}': '{"audio_filepath": "/b/a.wav", "duration": 1.50}',
-    '{"x":1,"audio_filepath":"/abs.wav"}': '{"x":1,"audio_filepath":"/abs.wav"}',
-    '{"audio_filepath": "./a.wav"}': '{"audio_filepath": "/b/a.wav"}',
-    '{"audio_filepath": "\\u00e9.wav"}': '{"audio_filepath": "/b/é.wav"}',
-    '{"audio_filepath": "s3://c/a.wav"}': '{"audio_filepath": "s3://c/a.wav"}',
-    '{"audio_filepath": "a", "context_audio_filepath": null}': (
-        '{"audio_filepath": "/b/a", "context_audio_filepath": null}'
-    ),
-    '{"text": "\\"audio_filepath\\": \\"x", "audio_filepath": "a"}': (
-        '{"text": "\\"audio_filepath\\": \\"x", "audio_filepath": "/b/a"}'
-    ),
-    '{"audio_filepath": "a", "more": {"audio_filepath": "x"}}': (
-        '{"audio_filepath": "/b/a", "more": {"audio_filepath": "x"}}'
-    ),
-    '{"audio_filepath": "/a", "ref_audio": "./r.wav"}': '{"audio_filepath": "/a", "ref_audio": "/b/r.wav"}',
-    '{"audio_filepath": "/a", "ref_audio": "r.wav"}': '{"audio_filepath": "/a", "ref_audio": "/b/r.wav"}',
-    '{"audio_filename": "a", "duration": 1}': '{"audio_filepath": "/b/a", "duration": 1}',
-}
-
-
-@pytest.mark.parametrize("line", LINES)
-def test_paths_become_absolute_and_nothing_else_changes(line: str) -> None:
-    plain = b'{"audio_filepath": "p.wav"}'
-    found = selection._in_output_form(b"\n".join([plain, line.encode(), plain, b""]), 3, "/b").splitlines()
-    assert found == [b'{"audio_filepath": "/b/p.wav"}', LINES[line].encode(), b'{"audio_filepath": "/b/p.wav"}']
-
-
-COMMON = '{"audio_filepath": "/a/'
-
-
-@pytest.mark.parametrize(
-    ("more", "beginning"),
-    [
-        ('{"audio_filepath": "/a/3.wav"}', '{"audio_filepath": "/'),
-        ('{"audio_filepath": "a/3.wav"}', ""),
-        ('{"audio_filepath":"/a/3.wav"}', ""),
-        ('{"id": "x", "audio_filepath": "/a"}', ""),
-        ("{}", ""),
-        ('{"audio_filepath": "/a", "context_audio_filepath": "c.wav"}', '{"audio_filepath": "/'),
-        ('{"audio_filepath": "/a", "ref_audio": "c.wav"}', '{"audio_filepath": "/'),
-        ('{"audio_filepath": "/a", "more": {"audio_filepath": "c.wav"}}', '{"audio_filepath": "/'),
-    ],
-)
-def test_lines_that_begin_alike_are_written_as_others(more: str, beginning: str) -> None:
-    lines = Lines(f'{COMMON}1.wav"}}\n{{"duration": 1}}\n{COMMON}2.wav"}}\n{more}'.encode())
-    which = np.array([True, False, True, True])
-    assert lines.beginning(which) == beginning.encode()
-    data = lines.joined(which, {})
-    assert selection._in_output_form(data, 3, "/b", lines.beginning(which)) == selection._in_output_form(data, 3, "/b")
 
 
 def test_the_nearest_field_is_named(tmp_path: Path) -> None:

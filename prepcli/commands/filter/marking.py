@@ -39,8 +39,8 @@ from prepcli.formats.indexes import INDEX_SUFFIX, index_beside, make_index
 from prepcli.formats.sets import open_set
 from prepcli.formats.tarred import MARKS_FILE, WHOLE_MANIFEST, TarredSet
 from prepcli.interface.calls import current_call
+from prepcli.jobs.copied_lines import Lines
 from prepcli.jobs.selection import (
-    Lines,
     SelectionContents,
     SelectionPlan,
     Treatment,

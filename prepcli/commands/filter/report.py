@@ -1,6 +1,5 @@
 """Shows what rules cost: records and hours that each drops, as a table, a page, and values for `--json`."""
 
-import html
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,26 +10,18 @@ from numpy.typing import NDArray
 from prepcli.commands.filter.rules import GROUPS
 from prepcli.engine.publishing.side_files import write_side_file
 from prepcli.engine.run.report import Report
+from prepcli.interface.pages import page, paragraph, table
 from prepcli.interface.printing import aligned, as_text, printable
 
 _TOP = 5
 """Maximum number of languages, and of speakers, that a table lists: those that lose the most hours."""
 _MAX_TEXT = 60
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="generator" content="prepcli">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>{title}</title>
-<style>
-body {{ margin: 0 auto; max-width: 90rem; padding: 2rem; font: 15px/1.5 system-ui, sans-serif; color: #1f2933; }}
-h2 {{ font-size: 1.05rem; margin: 2rem 0 .5rem; }}
-table {{ border-collapse: collapse; }}
-.wide {{ overflow-x: auto; }}
-th, td {{ text-align: right; padding: .25rem .9rem .25rem 0; border-bottom: 1px solid #e4e7eb; }}
-th:first-child, td:first-child {{ text-align: left; min-width: 14rem; overflow-wrap: anywhere; }}
-</style></head><body><h1>{title}</h1>{tables}</body></html>
+_STYLE = """\
+h2 { font-size: 1.05rem; margin: 2rem 0 .5rem; }
+table { border-collapse: collapse; }
+.wide { overflow-x: auto; }
+th, td { text-align: right; padding: .25rem .9rem .25rem 0; border-bottom: 1px solid #e4e7eb; }
+th:first-child, td:first-child { text-align: left; min-width: 14rem; overflow-wrap: anywhere; }
 """
 
 
@@ -187,11 +178,8 @@ def table_of(facts: dict[str, Any], notes: Sequence[str]) -> str:
 
 def write_page(facts: dict[str, Any], notes: Sequence[str], title: str, path: Path) -> None:
     """Write the tables and the notes as an HTML page; raises `UsageError` if the file cannot be written."""
-    tables = []
-    for name, (heading, *rows) in _tables(facts, is_wide=True):
-        cells = [("th", heading), *(("td", row) for row in rows)]
-        lines = ["".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row) for tag, row in cells]
-        table = f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
-        tables.append(f'<h2>{name}</h2><div class="wide">{table}</div>')
-    paragraphs = "".join(f"<p>{html.escape(printable(note))}</p>" for note in notes)
-    write_side_file(path, _PAGE.format(title=html.escape(printable(title)), tables="".join(tables) + paragraphs))
+    tables = [
+        f'<h2>{name}</h2><div class="wide">{table(heading, rows)}</div>'
+        for name, (heading, *rows) in _tables(facts, is_wide=True)
+    ]
+    write_side_file(path, page(title, "".join([*tables, *map(paragraph, notes)]), _STYLE))

@@ -3,7 +3,6 @@
 It has no date and no path, so that the same run gives the same bytes.
 """
 
-import html
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import msgspec
 from prepcli.audio.fingerprint import PARAMETERS
 from prepcli.commands.find_duplicates.near import LIMITS, MIN_SHARE, MIN_WORDS
 from prepcli.commands.find_duplicates.prints import KINDS, Header, Prints
+from prepcli.interface.pages import page, paragraph, table
 from prepcli.version import __version__
 
 FORMAT = 1
@@ -51,22 +51,14 @@ _ROWS = {
     "hours": "hours of audio",
     "prepcli": "read by prepcli",
 }
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="generator" content="prepcli">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>{title}</title>
-<style>
-body {{ margin: 0 auto; max-width: 60rem; padding: 2rem; font: 15px/1.5 system-ui, sans-serif; color: #1f2933; }}
-h1 {{ font-size: 1.4rem; }}
-h2 {{ font-size: 1.05rem; margin: 1.6rem 0 .4rem; break-after: avoid; }}
-table {{ border-collapse: collapse; width: 100%; }}
-tr {{ break-inside: avoid; }}
-th, td {{ text-align: left; vertical-align: top; padding: .25rem .9rem .25rem 0; border-bottom: 1px solid #cbd2d9;
-          overflow-wrap: anywhere; }}
-</style></head><body><h1>{title}</h1>{content}</body></html>
+_STYLE = """\
+body { max-width: 60rem; }
+h1 { font-size: 1.4rem; }
+h2 { font-size: 1.05rem; margin: 1.6rem 0 .4rem; break-after: avoid; }
+table { border-collapse: collapse; width: 100%; }
+tr { break-inside: avoid; }
+th, td { text-align: left; vertical-align: top; padding: .25rem .9rem .25rem 0; border-bottom: 1px solid #cbd2d9;
+         overflow-wrap: anywhere; }
 """
 
 
@@ -172,7 +164,7 @@ def page_of(certificate: Mapping[str, Any]) -> bytes:
         ["in common", common],
     ]
     content = [
-        _paragraph(f"{certificate['result']}. prepcli {certificate['prepcli']}."),
+        paragraph(f"{certificate['result']}. prepcli {certificate['prepcli']}."),
         "<h2>What was compared</h2>",
         _table(head, rows),
         "<h2>Result</h2>",
@@ -182,13 +174,11 @@ def page_of(certificate: Mapping[str, Any]) -> bytes:
         "<h2>Limits of near-audio</h2>",
         _table([], parameters),
         "<h2>What this shows</h2>",
-        *map(_paragraph, certificate["shows"]),
+        *map(paragraph, certificate["shows"]),
         "<h2>What this cannot show</h2>",
-        *map(_paragraph, certificate["cannot_show"]),
+        *map(paragraph, certificate["cannot_show"]),
     ]
-    return _PAGE.format(title="Certificate of a comparison with prints", content="\n".join(content)).encode(
-        "utf-8", "replace"
-    )
+    return page("Certificate of a comparison with prints", "\n".join(content), _STYLE).encode("utf-8", "replace")
 
 
 def _shown(left_out: Sequence[Mapping[str, Any]]) -> str:
@@ -196,15 +186,5 @@ def _shown(left_out: Sequence[Mapping[str, Any]]) -> str:
     return "; ".join(texts) or "none"
 
 
-def _paragraph(text: str) -> str:
-    return f"<p>{html.escape(text)}</p>"
-
-
 def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    lines = [("th", head), *(("td", row) for row in rows)] if head else [("td", row) for row in rows]
-    cells = ("".join(f"<{tag}>{html.escape(_text(cell))}</{tag}>" for cell in row) for tag, row in lines)
-    return f"<table>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>" if rows else _paragraph("nothing")
-
-
-def _text(cell: object) -> str:
-    return f"{cell:,}" if isinstance(cell, (int, float)) else str(cell)
+    return table(head, rows) if rows else paragraph("nothing")

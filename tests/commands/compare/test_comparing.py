@@ -76,5 +76,5 @@ def test_what_cannot_be_compared(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     page.write_text("mine")
     refused = prepcli("compare", manifest, manifest, "--html", page)
-    assert (refused.code, "a file that is not a page of compare" in refused.error_line) == (2, True)
+    assert (refused.code, "a file that is not such a page" in refused.error_line) == (2, True)
     assert page.read_text() == "mine"
