@@ -217,7 +217,9 @@ def main() -> None:
         codec = folder / "codec.nemo"
         make = Path(__file__).parents[1] / "recipes/demo/make_codec.py"
         channels = str(options.base_channels)
-        subprocess.run([sys.executable, str(make), str(codec), "--base-channels", channels], check=True)
+        subprocess.run(
+            [sys.executable, str(make), str(codec), "--base-channels", channels], check=True, stdout=subprocess.DEVNULL
+        )
         (folder / "loop.py").write_text(LOOP)
         out, theirs = folder / "out", folder / "loop"
 
@@ -252,7 +254,8 @@ def main() -> None:
             print_table([ours, loop], ours)
             compare(out / "codes_x", theirs)
         details = json.loads(ours.output)["details"]
-        print(f"  as prepcli reports: {json.dumps({k: v for k, v in details.items() if not k.endswith('_codes')})}")
+        figures = {name: value for name, value in details.items() if not isinstance(value, str) or "/" not in value}
+        print(f"  as prepcli reports: {json.dumps(figures)}")
         command = [sys.executable, "-c", ALONE, str(codec), device, str(options.batch_duration), options.precision]
         alone = [float(x) for x in subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()]
         memory = f", {alone[1]:.1f} GB" if len(alone) > 1 else ""

@@ -167,7 +167,9 @@ def measure_writing(folder: Path, bucket: Bucket, args: argparse.Namespace) -> N
     local, work, nothing = folder / "local", folder / "work", folder / "nothing"
     nothing.mkdir()
     options = [*SHARDS, "--audio-base-dir", str(folder / "audio")]
-    subprocess.run([*PREPCLI, "manifest-to-tarred", str(manifest), str(local), *options], check=True)
+    subprocess.run(
+        [*PREPCLI, "manifest-to-tarred", str(manifest), str(local), *options], check=True, stdout=subprocess.DEVNULL
+    )
 
     prefixes = map(str, itertools.count())
 

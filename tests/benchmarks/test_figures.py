@@ -76,3 +76,10 @@ def test_the_table_of_all_benchmarks(row: list[str]) -> None:
 def test_a_figure_that_nobody_printed_is_noticed() -> None:
     assert wrong("7.3; 12 (3.0 / 0.5)", "took 3.00 s, 0.50 s: 7.21 x") == ["12 is not 3.0 / 0.5", "7.3"]
     assert not wrong("7.2; 6.0 (3.0 / 0.5); 0.14 (target 99)", "took 3.00 s, 0.50 s: 7.21 x")
+
+
+def test_results_name_no_place_of_the_machine() -> None:
+    results = sorted((ROOT / "benchmarks/results").iterdir())
+    assert len(results) > 15
+    named = re.compile(r"(?<![\w.])/(?:tmp|root|home|work|mnt|data)/")
+    assert [one.name for one in results if named.search(one.read_text(encoding="utf-8"))] == []
