@@ -32,14 +32,19 @@ def random_chain(folder: Path, seed: int) -> Chain:
         num_samples += length
         name = folder / "talks" / f"talk{number}.{draw.choice(('wav', 'flac'))}"
         sf.write(name, noise.normal(0, 0.05 + 0.1 * number, length).astype(np.float32), RATE)
-    window, longest = draw.choice((0.7, 1.3)), draw.choice((1.1, 1.29))
+    window = draw.choice((0.7, 1.3))
     run(folder, "segment", "talks", "segments.json", "--by", "windows", "--window", window, "--min", 0.4)
     run(folder, "score", "segments.json", "scored.json")
-    rules = ("--keep", f"duration <= {longest} or offset < 2", "--drop", f"loudness < {draw.choice((-30, -22))}")
+    rules = (
+        "--keep",
+        f"offset < {draw.choice((5, 7))} or duration < {window}",
+        "--drop",
+        "loudness < -22 and offset > 4",
+    )
     run(folder, "filter", "scored.json", "kept.json", *rules, "--sample", "0.8", "--seed", seed)
     parts = ("--part", "train=rest", "--part", "dev=0.4", "--by", "none", "--seed", seed)
     run(folder, "split", "kept.json", "parts", *parts)
-    limits = ("--max-duration", 1.25) if draw.random() < 0.5 else ("--min-duration", 0.5)
+    limits = ("--min-duration", window * draw.choice((0.5, 0.9)))
     shape = ("--num-shards", 1, "--slice-with-offset", "--force-codec", "flac", *limits)
     run(folder, "manifest-to-tarred", "parts/train.json", "tarred", *shape)
     return Chain(folder, num_samples)

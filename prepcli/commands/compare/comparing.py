@@ -27,11 +27,11 @@ from prepcli.interface.shared_options import SetInput
 from prepcli.jobs.ids import GIVEN_ID, ID_KEYS, file_id, path_id
 from prepcli.jobs.inputs.named import manifests_of
 from prepcli.jobs.records import Records
+from prepcli.jobs.same_audio import real_file
 from prepcli.manifest.columns import key_bytes
 from prepcli.planning.hashing import Hashes, mix64, occurrences
 from prepcli.planning.split import Indices
 from prepcli.storage.containers import own_name
-from prepcli.storage.paths import real_path
 
 _PLACE = {"audio_filepath", "offset", "shard_id", "source_audio_offset", "manifest_filepath", "manifest_line"}
 """The fields that say where the audio is."""
@@ -177,7 +177,7 @@ def _numbered(keys: Hashes) -> Hashes:
 
 def _span(records: Records, number: int) -> _Span:
     record = records.record(number)
-    path = real_path(records.audio_path(number, record.audio_filepath))
+    path = real_file(records.base_dir(number), record.audio_filepath)
     return _Span(path, record.offset, record.duration, record.get("channel"))
 
 

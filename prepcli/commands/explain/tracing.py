@@ -14,21 +14,24 @@ from prepcli.commands.explain.report import Explanation, Hop, Source, Trace
 from prepcli.commands.inspect.rows import LineKind, Row, read_rows
 from prepcli.engine.run.chain import Step, chain_of
 from prepcli.engine.state.plan import AUDIO_BASE_DIRS
-from prepcli.errors import PrepcliError, UsageError
+from prepcli.errors import PrepcliError, RecordRejected, UsageError
 from prepcli.formats.lenient_json import decode_json
 from prepcli.formats.names import member_stem, path_in
 from prepcli.formats.shar import recording_id, segment_id
 from prepcli.interface.shared_options import SetInput
 from prepcli.jobs.ids import file_id, path_id
+from prepcli.jobs.inputs.conversations import conversations_among, holds_conversations
 from prepcli.jobs.inputs.data import data_of
 from prepcli.jobs.inputs.named import manifests_of
 from prepcli.jobs.records import Records
+from prepcli.jobs.same_audio import real_file
 from prepcli.manifest.mixing import leaves_of
-from prepcli.manifest.sources import open_bytes
+from prepcli.manifest.scan import Range, blocks_of
+from prepcli.manifest.sources import expand_paths
 from prepcli.storage.addresses import is_address
+from prepcli.storage.containers import own_name
 from prepcli.storage.paths import AnyPath, absolute
 
-_BLOCK = 1 << 20
 _NEAR = 0.002
 """Seconds by which times of one record may differ in two manifests, because commands round them."""
 _RESAMPLED = 0.02
@@ -51,14 +54,20 @@ class Found:
 
     @cached_property
     def name(self) -> str:
-        """The name of the audio, as the line has it; of a cut, its id."""
-        return str(self.fields.get("audio_filepath") or self.fields.get("id") or "")
+        """The name of the audio, as the line has it; of a cut and of a conversation, its id."""
+        names = ("id", "audio_filepath") if self.is_conversation else ("audio_filepath", "id")
+        return next((str(self.fields[name]) for name in names if self.fields.get(name)), "")
+
+    @property
+    def is_conversation(self) -> bool:
+        """Whether the record has turns; it then has the place of the first audio among them."""
+        return isinstance(self.fields.get("conversations"), list)
 
     @cached_property
     def audio(self) -> str:
-        """The absolute path of the audio; empty if the line names none."""
+        """The path of the audio without links and `..`; empty if the line names none."""
         path = self.fields.get("audio_filepath")
-        return path_in(self.folder, path) if isinstance(path, str) and path else ""
+        return real_file(self.folder, path) if isinstance(path, str) and path else ""
 
     @cached_property
     def start(self) -> float:
@@ -74,11 +83,15 @@ class Found:
         """Whether the record has this name, and `time`, if it is given, lies in it."""
         if time is not None and not self.start <= time < self.start + self.duration:
             return False
-        base = os.path.basename(self.name)
-        return name in (self.name, self.audio, base, os.path.splitext(base)[0], self.fields.get("id"))
+        base = os.path.basename(own_name(self.name))
+        file = os.path.basename(self.audio) if self.is_conversation else base
+        named = (self.name, self.audio, file, os.path.splitext(base)[0], self.fields.get("id"))
+        return name in named or (os.sep in name and real_file("", os.path.abspath(name)) == self.audio)
 
     def difference(self, made: "Found") -> float | None:
         """How much a record `made` from this one differs in its times, in seconds; None if it is not made from it."""
+        if self.is_conversation or made.is_conversation:
+            return 0.0 if self.name == made.name else None
         if self.audio and (made.audio == self.audio or made.name == self.name):
             before, after = made.start - self.start, self.start + self.duration - made.start - made.duration
             is_within = not self.duration or min(before, after) >= -_NEAR
@@ -91,7 +104,7 @@ class Found:
         return None if apart > _RESAMPLED or has_other_text or not self._may_name(made) else apart
 
     def _may_name(self, made: "Found") -> bool:
-        stem = os.path.splitext(made.name)[0] if made.fields.get("audio_filepath") else made.name
+        stem = os.path.splitext(own_name(made.name))[0] if made.fields.get("audio_filepath") else made.name
         return any(stem.startswith(own) and _TAIL.fullmatch(stem, len(own)) for own in self._stems)
 
     @cached_property
@@ -99,7 +112,7 @@ class Found:
         """The names that writers give the audio of this record, without suffixes."""
         if not self.audio:
             return {self.name}
-        paths = (self.name, self.audio)
+        paths = (self.name, path_in(self.folder, self.name))
         made = {function(path) for function in (member_stem, file_id, path_id) for path in paths}
         made |= {segment_id("cut", recording_id(path), self.start, self.duration) for path in paths}
         return made | {text for text in [self.fields.get("id")] if isinstance(text, str) and text}
@@ -229,11 +242,14 @@ class _Tracing:
                 self._notes[f"{path} is not there any more"] = None
 
     def _outputs(self, step: Step) -> Iterator[Found]:
-        outputs = step.report.outputs.values() if step.report else ()
-        texts = [one for one in outputs if isinstance(one, str) and one.endswith((".json", ".jsonl"))]
-        with contextlib.suppress(UsageError):
-            texts = [str(path) for leaf in leaves_of(data_of(step.out)) for path in leaf.paths]
-        for path in dict.fromkeys(texts):
+        paths: list[str] = []
+        try:
+            paths = [str(path) for leaf in leaves_of(data_of(step.out)) for path in leaf.paths]
+        except UsageError:  # the parts of a split, and conversations
+            for one in step.report.outputs.values() if step.report else ():
+                with contextlib.suppress(UsageError):
+                    paths += expand_paths(one) if isinstance(one, str) and one.endswith((".json", ".jsonl")) else []
+        for path in dict.fromkeys(paths):
             if os.path.isfile(path) or is_address(path):
                 yield from self._lines(path, os.path.dirname(path))
 
@@ -247,7 +263,7 @@ class _Tracing:
 
     def _in_container(self, path: str) -> Iterator[Found]:
         try:
-            records = Records(manifests_of(path, SetInput()))
+            records = Records(manifests_of(path, SetInput(), others=conversations_among(None)))
         except UsageError as error:
             self._notes[f"the records of {path} are not read: {error}"] = None
             return
@@ -256,28 +272,16 @@ class _Tracing:
             yield Found(path, records.origin(number).line, fields, records.base_dir(number))
 
     def _lines(self, path: str, folder: str) -> Iterator[Found]:
-        if path.lower().endswith(_CONTAINERS):
+        if path.lower().endswith(_CONTAINERS) or holds_conversations(path):
             yield from self._in_container(path)
             return
         kind: LineKind = "cuts" if os.path.basename(path).startswith("cuts.") else "manifest"
         before = 0
-        for block in _blocks(path):
+        for block in blocks_of(Range(path, 0, None)):
             rows = read_rows(block, kind)
             for line, fields in zip(rows.lines, rows.rows, strict=True):
                 yield Found(path, before + line, fields, folder)
             before += rows.num_lines
-
-
-def _blocks(path: str) -> Iterator[bytes]:
-    """The content of a manifest in blocks of whole lines."""
-    with open_bytes(path) as file:
-        rest = b""
-        while data := file.read(_BLOCK):
-            lines, newline, rest = (rest + data).rpartition(b"\n")
-            if newline:
-                yield lines + newline
-        if rest:
-            yield rest
 
 
 def _is_output(manifest: str, step: Step) -> bool:
@@ -293,7 +297,7 @@ def _rules(step: Step, found: Found) -> list[str]:
 
 def _source_of(found: Found) -> Source:
     source = Source(found.audio or found.name, found.start, found.start + found.duration)
-    with contextlib.suppress(PrepcliError, OSError):
+    with contextlib.suppress(PrepcliError, RecordRejected, OSError):
         rate = probe(found.audio, found.audio).sampling_rate
         samples = (round(source.start * rate), round(source.end * rate))
         source.sampling_rate, source.first_sample, source.last_sample = rate, *samples

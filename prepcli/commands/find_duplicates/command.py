@@ -1,13 +1,15 @@
 """find-duplicates: finds records with (nearly) the same audio or text, and speakers that occur in several inputs."""
 
 import os
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typing_extensions import Unpack
 
 from prepcli.engine.run.options import RecordArguments
-from prepcli.errors import UsageError, option
+from prepcli.errors import TooManyRejectsError, UsageError, option
 from prepcli.interface.command import command
 from prepcli.interface.options import Option, Paths, PathText, folder_of, listed
 
@@ -39,7 +41,7 @@ def find_duplicates(
     out: Annotated[
         PathText | None,
         Option(
-            "File to write; not needed with --write-prints or --certificate.",
+            "File to write; not needed with --against (groups are then only counted) or --write-prints.",
             metavar="OUT.jsonl",
             is_argument=True,
             shapes_output=False,
@@ -161,11 +163,14 @@ def find_duplicates(
     from prepcli.commands.find_duplicates.rows import AUDIO, NEAR_AUDIO, Rows
     from prepcli.commands.find_duplicates.twins import by_duration
     from prepcli.engine.run.function import run
+    from prepcli.interface.calls import current_call
     from prepcli.jobs.inputs.conversations import conversations_among
     from prepcli.jobs.record_job import RecordContents, RecordUnit, even_bounds, units_of
     from prepcli.jobs.source import RecordSource, items
     from prepcli.planning.split import seconds_of
 
+    if against is not None and (out, write_prints, certificate) == (None, None, None):
+        return _only_counted(current_call().options)
     files = Outputs(folder_of(out), folder_of(write_prints), folder_of(certificate))
     output = files.output
     first, *others = listed(inputs)
@@ -229,6 +234,32 @@ def find_duplicates(
     settings |= files.settings | ({"--against": [os.path.basename(one.path) for one in prints]} if prints else {})
     report = run(output, plan, write, join, settings=settings, reads_audio_files=reads_audio, telemetry=("between",))
     return msgspec.convert(report, DuplicatesReport, from_attributes=True)
+
+
+def _only_counted(asked: Any) -> "DuplicatesReport":
+    """Compare with prints, and keep nothing but the counts; each rank does all.
+
+    Raises:
+        TooManyRejectsError: as a run does; the records are not listed.
+    """
+    import msgspec
+
+    from prepcli.interface.calls import tell
+    from prepcli.interface.command import call_within
+
+    tell("note: without OUT.jsonl the groups are only counted, and a run that is interrupted begins again")
+    with tempfile.TemporaryDirectory(prefix="prepcli-") as place:
+        values = vars(asked) | {"out": Path(place, "duplicates.jsonl"), "rank": 0, "world_size": 1}
+        try:
+            report: DuplicatesReport = call_within(find_duplicates, **values)
+        except TooManyRejectsError as error:
+            counts = ", ".join(f"{count:,} {reason}" for reason, count in error.report.rejects_by_reason.items())
+            raise TooManyRejectsError(
+                f"too many records were rejected ({counts}): name OUT.jsonl to have them listed", error.report
+            ) from None
+    details = {name: value for name, value in report.details.items() if name != "duplicates"}
+    kept = {"details": details, "outputs": {}, "rejects_filepath": "", "retry_with": None, "repair_with": None}
+    return msgspec.structs.replace(report, out="no file is written", num_bytes=0, **kept)
 
 
 def _kinds(by: str, has_model: bool) -> list[str]:

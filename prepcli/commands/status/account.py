@@ -72,13 +72,16 @@ class Account(ShownInNotebooks, msgspec.Struct):
         def shown(seconds: float) -> str:
             return f"{seconds / size:,.2f}"
 
-        terms = [f"{shown(self.seconds_kept)} kept", *(f"{shown(left)} {name}" for name, left in self.left_out.items())]
+        zeros = ("0.00", "-0.00")
+        left_out = {name: text for name, left in self.left_out.items() if (text := shown(left)) not in zeros}
+        terms = [f"{shown(self.seconds_kept)} kept", *(f"{text} {name}" for name, text in left_out.items())]
         rows = [["", "output", f"{unit} in", "out", "left out"]]
         for step in self.steps:
             name = f"{os.path.basename(step.out)} {step.part}".rstrip()
             sums = [shown(step.seconds_in), shown(step.seconds_out), shown(sum(step.left_out.values()))]
             rows.append([step.command, name, *sums])
-            rows += [["", f"  {reason}", "", "", shown(seconds)] for reason, seconds in step.left_out.items()]
+            reasons = {reason: text for reason, left in step.left_out.items() if (text := shown(left)) not in zeros}
+            rows += [["", f"  {reason}", "", "", text] for reason, text in reasons.items()]
             if step.not_used:
                 rows.append(["", f"  not used: {', '.join(step.not_used_outputs)}", "", shown(step.not_used), ""])
         lines = [
@@ -171,7 +174,14 @@ def _row_of(step: Step, reads: list[_Read]) -> StepAccount:
     if not _is_same(rest, 0.0, step):
         left_out[CHANGED] += rest  # type: ignore[assignment]
     return StepAccount(
-        step.plan.command, step.out, step.plan.part, seconds_in, out, dict(left_out), sorted(rules), unknown=unknown
+        step.plan.command,
+        step.out,
+        step.plan.part,
+        round(seconds_in, 6),
+        out,
+        {reason: round(seconds, 6) for reason, seconds in left_out.items()},
+        sorted(rules),
+        unknown=unknown,
     )
 
 

@@ -69,6 +69,18 @@ def test_a_manifest_and_sets_made_of_it(tmp_path: Path) -> None:
         assert {one["field"] for one in found["fields"]} <= {"id", "duration", "sampling_rate", "lang"}
 
 
+def test_segments_and_lines_that_occur_twice(tmp_path: Path) -> None:
+    line = absolute_lines()[0]
+    before = [line | {"offset": start, "duration": 0.02, "text": str(start)} for start in (0.0, 0.03, 0.03, 0.06)]
+    after = [before[3] | {"duration": 0.02 + 1e-8}, before[1], before[0] | {"duration": 0.025}]
+    write_lines(tmp_path / "a.json", before)
+    write_lines(tmp_path / "b.json", after)
+    found = prepcli("compare", "a.json", "b.json", "--no-audio", "--json", cwd=tmp_path).json
+    assert (found["matched"], found["gone"]["records"], found["added"]["records"]) == (3, 1, 0)
+    changes = {one["field"]: (one["before"], one["after"], one["changed"]) for one in found["fields"]}
+    assert changes == {"duration": ("0.02", "0.025", 1)}
+
+
 def test_what_cannot_be_compared(tmp_path: Path) -> None:
     manifest = SHORT_CORPUS / "manifest.json"
     missing = prepcli("compare", manifest, tmp_path / "none.json")

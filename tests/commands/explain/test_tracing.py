@@ -1,13 +1,15 @@
 """Every record of a chain, kept or dropped, is found again, with its source."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 import soundfile as sf
 
 from prepcli.formats.names import segment_suffix
-from tests.conftest import SHORT_CORPUS, make_set, read_lines
+from tests.conftest import SHORT_CORPUS, Lines, make_set, read_lines, write_lines
 from tests.support.chains import random_chain, run
+from tests.support.conversations import share_gpt_of
 from tests.support.running import prepcli
 
 
@@ -65,6 +67,62 @@ def test_cuts_of_shar_and_members_of_tars_without_a_segment(tmp_path: Path) -> N
             if is_kept:
                 (again,) = prepcli("explain", trace["name"], "--in", out, "--json", cwd=tmp_path).json["traces"]
                 assert again == trace
+
+
+def test_conversations(tmp_path: Path) -> None:
+    lines = absolute(some_lines())
+    write_lines(tmp_path / "chats.jsonl", share_gpt_of(lines))
+    run(tmp_path, "filter", "chats.jsonl", "kept.jsonl", "--keep", "duration > 0.12")
+    run(tmp_path, "conversations-to-tarred", "kept.jsonl", "chats", "--num-shards", 2)
+    kept = {chat["id"] for shard in (0, 1) for chat in read_lines(tmp_path / f"chats/manifest_{shard}.jsonl")}
+    assert 0 < len(kept) < len(lines)
+    ids = [chat["id"] for chat in share_gpt_of(lines)]
+    for name, line in zip(ids, lines, strict=True):
+        (trace,) = prepcli("explain", name, "--in", "chats", "--json", cwd=tmp_path).json["traces"]
+        assert (trace["name"], trace["verdict"]) == (name, "kept" if name in kept else "dropped")
+        assert trace["source"]["audio"] == line["audio_filepath"]
+        assert len(trace["hops"]) == (2 if name in kept else 0)
+
+
+def test_audio_that_is_gone_is_named(tmp_path: Path) -> None:
+    shutil.copy(SHORT_CORPUS / some_lines()[0]["audio_filepath"], tmp_path / "a.flac")
+    write_lines(tmp_path / "m.json", [some_lines()[0] | {"audio_filepath": "a.flac"}])
+    run(tmp_path, "filter", "m.json", "kept.json", "--keep", "duration > 0")
+    (tmp_path / "a.flac").unlink()
+    (trace,) = prepcli("explain", "a", "--in", "kept.json", "--json", cwd=tmp_path).json["traces"]
+    assert (trace["verdict"], trace["source"]["first_sample"]) == ("kept", None)
+
+
+def test_a_record_that_is_dropped_under_another_name(tmp_path: Path) -> None:
+    write_lines(tmp_path / "m.json", lines := absolute(some_lines()))
+    make_set("manifest-to-tarred", tmp_path / "m.json", tmp_path / "first", "--num-shards", 2)
+    run(tmp_path, "manifest-to-tarred", "first", "again", "--num-shards", 1, "--min-duration", 0.15)
+    for line in lines:
+        name = Path(line["audio_filepath"]).name
+        (trace,) = prepcli("explain", name, "--in", "again", "--json", cwd=tmp_path).json["traces"]
+        expected = ("kept", 2) if line["duration"] >= 0.15 else ("dropped", 1)
+        assert (trace["verdict"], len(trace["hops"])) == expected
+        assert trace["source"]["audio"] == line["audio_filepath"]
+
+
+def test_no_neighbour_stands_for_a_line_that_was_removed(tmp_path: Path) -> None:
+    lines = [line | {"offset": start, "duration": 0.02} for line in absolute(some_lines())[:1] for start in (0.0, 0.03)]
+    write_lines(tmp_path / "m.json", lines)
+    run(tmp_path, "filter", "m.json", "kept.json", "--keep", "duration > 0")
+    run(tmp_path, "filter", "kept.json", "again.json", "--keep", "duration > 0")
+    write_lines(tmp_path / "kept.json", lines[:1])
+    name = Path(lines[0]["audio_filepath"]).name
+    found = prepcli("explain", f"{name}@0.035", "--in", "again.json", "--json", cwd=tmp_path).json
+    assert [len(trace["hops"]) for trace in found["traces"]] == [1]
+    assert "is not in its inputs any more" in found["notes"][0]
+
+
+def absolute(lines: Lines) -> Lines:
+    return [line | {"audio_filepath": str(SHORT_CORPUS / line["audio_filepath"])} for line in lines]
+
+
+def some_lines() -> Lines:
+    return read_lines(SHORT_CORPUS / "manifest.json")[:6]
 
 
 def test_one_part_of_a_split(tmp_path: Path) -> None:

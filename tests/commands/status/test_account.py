@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+import soundfile as sf
 
 from tests.conftest import read_lines, write_lines
 from tests.support.chains import RATE, random_chain, run
@@ -63,6 +65,20 @@ def test_two_inputs_and_a_record_without_duration(tmp_path: Path, short_corpus: 
     assert found["unknown"] == 1
     assert found["seconds_in"] == pytest.approx(sum(line["duration"] for line in lines[:9]), abs=1e-4)
     assert found["seconds_kept"] + sum(found["left_out"].values()) == pytest.approx(found["seconds_in"], abs=1e-5)
+
+
+def test_overlap_that_is_left_out_counts_once(tmp_path: Path) -> None:
+    (tmp_path / "talks").mkdir()
+    sf.write(tmp_path / "talks/a.wav", np.random.default_rng(0).normal(0, 0.1, 10 * RATE), RATE)
+    times = ((0.5, 2.0), (1.5, 3.0), (4.0, 6.0))
+    lines = [f"{n}\n00:00:0{start},000 --> 00:00:0{end},000\nWords." for n, (start, end) in enumerate(times, 1)]
+    (tmp_path / "talks/a.srt").write_text("\n\n".join(lines).replace(".5,000", ",500").replace(".0,000", ",000"))
+    run(tmp_path, "segment", "talks", "segments.json", "--by", "times", "--times", "talks", "--min", 0.2)
+    assert [one["reject_reason"] for one in read_lines(tmp_path / "segments.json.prepcli/rejects.jsonl")]
+    found = prepcli("status", "--account", "segments.json", "--json", cwd=tmp_path).json
+    assert found["left_out"]["overlap"] > 1
+    assert found["seconds_in"] == 10
+    assert found["seconds_kept"] + sum(found["left_out"].values()) == pytest.approx(10, abs=1e-4)
 
 
 def test_what_cannot_be_added_up(tmp_path: Path, short_corpus: Path) -> None:
