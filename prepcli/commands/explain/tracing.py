@@ -37,6 +37,7 @@ _NEAR = 0.002
 _RESAMPLED = 0.02
 """Seconds by which a duration may differ after resampling or encoding."""
 _CONTAINERS = (".parquet", ".zip", ".tar", ".tar.gz", ".tgz")
+_PLAIN = re.compile(r"[\w.@ +-]*", re.ASCII)
 _TAIL = re.compile(r"(?:[_@-].*)?")
 """The parts that writers append to a stem to make it unique: a segment, a shard, a digest."""
 MAX_TRACES = 20
@@ -68,6 +69,13 @@ class Found:
         """The path of the audio without links and `..`; empty if the line names none."""
         path = self.fields.get("audio_filepath")
         return real_file(self.folder, path) if isinstance(path, str) and path else ""
+
+    @property
+    def place(self) -> str:
+        """The path of the audio as people know it: with links, without `..`."""
+        path = str(self.fields.get("audio_filepath") or "")
+        simple = os.path.normpath(path_in(self.folder, path)) if path and not is_address(self.audio) else self.audio
+        return simple if real_file("", simple) == self.audio else self.audio
 
     @cached_property
     def start(self) -> float:
@@ -132,6 +140,7 @@ class _Tracing:
             time = float(seconds) if at else None
         self._record, self._time = record, time
         self._name = record if time is None else name
+        self._sign = _sign_of(self._name)
         self._out, self._steps = out, steps
         self._last = [step for step in steps if step.out == steps[-1].out]
         self._notes: dict[str, None] = {}
@@ -155,7 +164,7 @@ class _Tracing:
         )
 
     def _kept(self) -> Iterator[Trace]:
-        for found in self._outputs(self._steps[-1]):
+        for found in self._outputs(self._steps[-1], self._sign):
             if self._is_kept(found) and found.is_called(self._name, self._time):
                 yield self._trace(found, "kept")
 
@@ -165,14 +174,14 @@ class _Tracing:
 
     def _dropped(self) -> Iterator[Trace]:
         for step in reversed(self._steps):
-            for reject, found in self._rejects(step):
+            for reject, found in self._rejects(step, self._sign):
                 if found.is_called(self._name, self._time):
                     yield self._reject(step, reject, found)
 
     def _renamed(self) -> Iterator[Trace]:
         """Records with this name in an input, whose names are others in SET."""
         for step in self._steps:
-            for found in self._inputs(step):
+            for found in self._inputs(step, self._sign):
                 if found.is_called(self._name, self._time):
                     yield from self._followed(step, found)
 
@@ -213,35 +222,42 @@ class _Tracing:
         first = found
         while at is not None:
             first = at if at.audio else first
-            step = next((one for one in reversed(self._steps) if _is_output(at.manifest, one)), None)
-            if step is None:
+            makers = [one for one in reversed(self._steps) if _is_output(at.manifest, one)]
+            if not makers:
                 break
+            # Several runs have added to a set: the maker is the one that has read the record.
+            before = ((one, self._made_from(one, at)) for one in makers)
+            step, source = next((pair for pair in before if pair[1] is not None), (makers[0], None))
+            if source is None and any(os.path.isfile(path) for one in makers for path, _ in one.sources):
+                self._notes[f"the record from which {step.name} made {at.name} is not in its inputs any more"] = None
             hops.insert(0, Hop(step.plan.command, at.manifest, at.line, _rules(step, at), step.plan.run_with))
-            at = self._made_from(step, at)
+            at = source
         return Trace(found.name, verdict, _source_of(first), hops, **more)
 
     def _made_from(self, step: Step, made: Found) -> Found | None:
         """The record in an input of `step` from which it made `made`; None if it is not there, or the audio is one."""
         best: tuple[float, Found] | None = None
-        for found in self._inputs(step):
-            apart = found.difference(made)
-            if apart is not None and (best is None or apart < best[0]):
-                best = apart, found
-        if best is None and any(os.path.isfile(path) for path, _ in step.sources):
-            self._notes[f"the record from which {step.name} made {made.name} is not in its inputs any more"] = None
-        return None if best is None else best[1]
+        for sign in dict.fromkeys((_sign_of(made.audio), b"")):  # most runs keep the name of the audio
+            for found in self._inputs(step, sign):
+                apart = found.difference(made)
+                if apart is not None and (best is None or apart < best[0]):
+                    best = apart, found
+            if best is not None:
+                return best[1]
+        return None
 
-    def _inputs(self, step: Step) -> Iterator[Found]:
+    def _inputs(self, step: Step, sign: bytes) -> Iterator[Found]:
+        """The records in the inputs of a run; of manifests, at least those whose lines hold `sign`."""
         folders = step.plan.settings.get(AUDIO_BASE_DIRS) or []
         for path, made in step.sources:
             own = os.path.dirname(path)
             folder = folders[0] if len(folders) == 1 and own not in folders else own
             if os.path.isfile(path) or is_address(path):
-                yield from self._lines(path, folder)
+                yield from self._lines(path, folder, sign)
             elif not made and not os.path.isdir(path):
                 self._notes[f"{path} is not there any more"] = None
 
-    def _outputs(self, step: Step) -> Iterator[Found]:
+    def _outputs(self, step: Step, sign: bytes = b"") -> Iterator[Found]:
         paths: list[str] = []
         try:
             paths = [str(path) for leaf in leaves_of(data_of(step.out)) for path in leaf.paths]
@@ -251,11 +267,11 @@ class _Tracing:
                     paths += expand_paths(one) if isinstance(one, str) and one.endswith((".json", ".jsonl")) else []
         for path in dict.fromkeys(paths):
             if os.path.isfile(path) or is_address(path):
-                yield from self._lines(path, os.path.dirname(path))
+                yield from self._lines(path, os.path.dirname(path), sign)
 
-    def _rejects(self, step: Step) -> Iterator[tuple[Row, Found]]:
+    def _rejects(self, step: Step, sign: bytes = b"") -> Iterator[tuple[Row, Found]]:
         folders = step.plan.settings.get(AUDIO_BASE_DIRS) or []
-        for reject in step.rejects():
+        for reject in step.rejects(sign):
             manifest = os.path.join(step.plan.run_in, str(reject.get("manifest_filepath", "")))
             own = os.path.dirname(manifest)
             folder = folders[0] if len(folders) == 1 and own not in folders else own
@@ -271,17 +287,26 @@ class _Tracing:
             fields = decode_json(records.line(number), dict[str, Any])
             yield Found(path, records.origin(number).line, fields, records.base_dir(number))
 
-    def _lines(self, path: str, folder: str) -> Iterator[Found]:
+    def _lines(self, path: str, folder: str, sign: bytes) -> Iterator[Found]:
         if path.lower().endswith(_CONTAINERS) or holds_conversations(path):
             yield from self._in_container(path)
             return
         kind: LineKind = "cuts" if os.path.basename(path).startswith("cuts.") else "manifest"
         before = 0
         for block in blocks_of(Range(path, 0, None)):
+            if sign not in block:
+                before += block.count(b"\n") + (not block.endswith(b"\n"))
+                continue
             rows = read_rows(block, kind)
             for line, fields in zip(rows.lines, rows.rows, strict=True):
                 yield Found(path, before + line, fields, folder)
             before += rows.num_lines
+
+
+def _sign_of(name: str) -> bytes:
+    """Bytes of every line in which a record is named `name`; none if JSON may write the name in several ways."""
+    sign = os.path.splitext(os.path.basename(own_name(name)))[0]
+    return sign.encode() if _PLAIN.fullmatch(sign) else b""
 
 
 def _is_output(manifest: str, step: Step) -> bool:
@@ -296,7 +321,7 @@ def _rules(step: Step, found: Found) -> list[str]:
 
 
 def _source_of(found: Found) -> Source:
-    source = Source(found.audio or found.name, found.start, found.start + found.duration)
+    source = Source(found.place or found.name, found.start, found.start + found.duration)
     with contextlib.suppress(PrepcliError, RecordRejected, OSError):
         rate = probe(found.audio, found.audio).sampling_rate
         samples = (round(source.start * rate), round(source.end * rate))

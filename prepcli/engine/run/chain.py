@@ -63,11 +63,14 @@ class Step:
         sums["seconds"] = sum(round(marker.seconds * 1e6) for marker in done) / 1e6  # type: ignore[assignment]
         return sums
 
-    def rejects(self) -> Iterator[dict[str, Any]]:
-        """The lines of `rejects.jsonl`: records with `reject_reason`, `reject_detail` and their place in the input."""
+    def rejects(self, sign: bytes = b"") -> Iterator[dict[str, Any]]:
+        """The lines of `rejects.jsonl`: records with `reject_reason`, `reject_detail` and their place in the input.
+
+        `sign`: only the lines that hold these bytes.
+        """
         if self.workspace.rejects_file.exists():
             with self.workspace.rejects_file.open("rb") as lines:
-                yield from (msgspec.json.decode(line) for line in lines)
+                yield from (msgspec.json.decode(line) for line in lines if sign in line)
 
 
 def chain_of(out: AnyPath, work_dir: Path | None = None, *, may_be_part: bool = False) -> list[Step]:

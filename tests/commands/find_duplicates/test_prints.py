@@ -71,6 +71,12 @@ def groups(out: Path, name_of: Callable[[dict[str, object]], str]) -> list[tuple
     return list(found.values())
 
 
+def done_rows(out: Path) -> list[dict[str, object]]:
+    """What the report of the run that wrote `out` says of each kind."""
+    rows: list[dict[str, object]] = json.loads(Path(f"{out}.prepcli/report.json").read_text())["details"]["found"]
+    return rows
+
+
 def test_the_same_groups_as_with_the_audio(inputs: tuple[Path, Path], tmp_path: Path) -> None:
     test, train = inputs
     rejects = ("--max-rejects", 2)
@@ -103,6 +109,12 @@ def test_the_same_groups_as_with_the_audio(inputs: tuple[Path, Path], tmp_path: 
         return str(test.parent / lines[number - 1]["audio_filepath"])
 
     assert groups(out, name) == expected
+    before = sorted(tmp_path.iterdir())
+    counted = prepcli("find-duplicates", train, *ALL, "--against", tmp_path / "test.prints", *rejects, "--json")
+    assert (counted.code, counted.json["details"]["found"]) == (1, done_rows(out))
+    assert (counted.json["outputs"], sorted(tmp_path.iterdir())) == ({}, before)
+    many = prepcli("find-duplicates", train, *ALL, "--against", tmp_path / "test.prints", "--max-rejects", 0)
+    assert (many.code, "name OUT.jsonl to have them listed" in many.err) == (3, True)
     assert prepcli("find-duplicates", train, out, *ALL, "--against", tmp_path / "test.prints", *rejects).code == 1
     dropped = prepcli("filter", train, train.parent / "kept.json", "--drop-listed", out)
     assert dropped.code == 0, dropped.err
