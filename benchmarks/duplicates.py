@@ -85,7 +85,7 @@ def syllables(seed: int, seconds: float, rate: int) -> Samples:
 
 
 def copies(folder: Path, name: str, kind: str, samples: Samples, rate: int, other: Samples) -> Path:
-    """Write a copy; MP3 is written by `encode_all` later."""
+    """Write a copy; MP3 is written by `encode` later."""
     path = folder / f"{name}.wav"
     if kind == "22.05 kHz":
         samples, rate = resample(samples, rate, 22050), 22050
@@ -101,19 +101,16 @@ def copies(folder: Path, name: str, kind: str, samples: Samples, rate: int, othe
     return path
 
 
-def encode_all(paths: list[Path]) -> None:
-    """Replace WAV files by MP3 files, many in one process of ffmpeg."""
-    for start in range(0, len(paths), 50):
-        some = paths[start : start + 50]
-        given = [part for path in some for part in ("-i", str(path))]
-        made = [
-            part
-            for number, path in enumerate(some)
-            for part in ("-map", str(number), "-b:a", "64k", str(path.with_suffix(".mp3")))
-        ]
+def encode(files: dict[Path, Path], *options: str) -> None:
+    """Code WAV files with ffmpeg, many in one process, into the files that they are mapped to; then remove them."""
+    pairs = list(files.items())
+    for start in range(0, len(pairs), 50):
+        some = pairs[start : start + 50]
+        given = [word for source, _ in some for word in ("-i", str(source))]
+        made = [word for number, (_, coded) in enumerate(some) for word in ("-map", str(number), *options, str(coded))]
         subprocess.run(["ffmpeg", "-v", "error", "-y", *given, *made], check=True)
-        for path in some:
-            path.unlink()
+        for source, _ in some:
+            source.unlink()
 
 
 def made_originals(count: int) -> Iterator[tuple[Samples, int, str]]:
@@ -156,7 +153,7 @@ def plant(folder: Path, originals: Iterator[tuple[Samples, int, str]], every: in
                 path = path.with_suffix(".mp3")
             records[str(path)] = Planted(number, kind, speaker, len(samples) / rate)
         previous[rate] = samples
-    encode_all(lossy)
+    encode({path: path.with_suffix(".mp3") for path in lossy}, "-b:a", "64k")
     return records
 
 

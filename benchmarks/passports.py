@@ -12,7 +12,6 @@ nothing of the test record. The groups are compared with those of `--between` ov
 import argparse
 import json
 import random
-import subprocess
 import sys
 import tempfile
 from collections import Counter, defaultdict
@@ -25,6 +24,7 @@ from typing import Any
 
 import numpy as np
 import soundfile
+from duplicates import encode
 from numpy.typing import NDArray
 from side_by_side import PREPCLI, Contestant
 
@@ -109,23 +109,9 @@ def plant(folder: Path, test: list[tuple[str, float, str]], others: list[str]) -
             copy = copy.with_name(f"{copy.stem}_coded.{CODED[codec][0]}")
         planted[str(copy)] = originals, kind
     for codec, paths in coded.items():
-        encode(paths, *CODED[codec])
+        suffix, *options = CODED[codec]
+        encode({path: path.with_name(f"{path.stem}_coded.{suffix}") for path in paths}, *options)
     return planted
-
-
-def encode(paths: list[Path], suffix: str, *options: str) -> None:
-    """Code WAV files, many in one process of ffmpeg, and remove them."""
-    for start in range(0, len(paths), 40):
-        some = paths[start : start + 40]
-        given = [word for path in some for word in ("-i", str(path))]
-        made = [
-            word
-            for number, path in enumerate(some)
-            for word in ("-map", str(number), *options, str(path.with_name(f"{path.stem}_coded.{suffix}")))
-        ]
-        subprocess.run(["ffmpeg", "-v", "error", "-y", *given, *made], check=True)
-        for path in some:
-            path.unlink()
 
 
 def write_manifest(path: Path, records: list[tuple[str, float, str]]) -> Path:
