@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from prepcli.storage import access
-from tests.conftest import MINI_CORPUS, tree
+from tests.conftest import MINI_CORPUS, read_lines, tree
 from tests.storage.buckets import Bucket
 from tests.storage.object_store import ObjectStore
 from tests.support.conversations import write_conversations
@@ -193,6 +193,33 @@ def sets(object_store: ObjectStore, stored_corpus: str, tmp_path_factory: pytest
         bucket.upload(folder / name, name)
     here = {bucket / name: folder / name for name in ("tarred", "tarred/audio_0.tar", "shar")}
     return here | {f"{stored_corpus}/manifest.json": MINI_CORPUS / "manifest.json"}
+
+
+def test_a_chain_that_leads_to_the_store(bucket: Bucket, run: Prepcli, stored_corpus: str, tmp_path: Path) -> None:
+    """What is asked about records is answered from manifests there and the state beside the current folder."""
+    kept, out, state = tmp_path / "kept.json", bucket / "out/chain", ("--work-dir", tmp_path)
+    assert run("filter", f"{stored_corpus}/manifest.json", kept, "--keep", "duration > 2").code == 0
+    assert run("manifest-to-tarred", kept, out, "--num-shards", 2, *state).code == 0
+    account = run("status", "--account", out, *state, "--json").json
+    steps = [(step["command"], step["source_seconds"] > 0) for step in account["steps"]]
+    assert steps == [("filter", True), ("manifest-to-tarred", False)]
+    assert {*account["left_out"]} == {"by rule"}
+    verdicts = set()
+    for name in ("s01_u1.flac", "s02_u4.flac"):
+        done = run("explain", name, "--in", out, *state, "--json")
+        assert done.code == 0, done.err
+        (trace,) = done.json["traces"]
+        assert (trace["source"]["audio"], trace["source"]["sampling_rate"]) == (
+            f"{stored_corpus}/{name[:3]}/{name}",
+            22050,
+        )
+        verdicts.add((trace["verdict"], len(trace["hops"])))
+    assert verdicts == {("dropped", 0), ("kept", 2)}
+    same = run("compare", kept, out, "--json")
+    assert same.code == 0, same.err
+    count = len(read_lines(kept))
+    assert 0 < count < 48
+    assert (same.json["matched"], same.json["audio"]["same_samples"]) == (count, count)
 
 
 def test_inspect_and_estimate_bins(sets: dict[str, Path], run: Prepcli) -> None:
