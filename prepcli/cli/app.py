@@ -294,26 +294,26 @@ def main() -> None:
     """Run the command line. For an error, print one line on stderr, and exit with the code of the error."""
     # No garbage collection at exit: it takes 10 to 20 ms of each command.
     atexit.register(gc.freeze)
-    with stop_on_signals(Interruption):
+    try:
+        _run()
+    finally:
         try:
-            _run()
-        except Interruption as stopped:
-            print(f"prepcli: {stopped}; run the same command again", file=sys.stderr)
-            sys.exit(INTERRUPTED)
-        finally:
-            try:
-                sys.stderr.flush()
-            except (OSError, ValueError):  # a full disk, or a reader that has ended: the exit code stays
-                give_up(sys.stderr)
+            sys.stderr.flush()
+        except (OSError, ValueError):  # a full disk, or a reader that has ended: the exit code stays
+            give_up(sys.stderr)
 
 
 def _run() -> None:
     try:
-        _check_names()
-        if not any(command.runs_models() for command in _meant(sys.argv[1:])):
-            # Before NumPy is imported: without large products of matrices the threads of BLAS would only be idle.
-            os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        _command()
+        with stop_on_signals(Interruption):
+            _check_names()
+            if not any(command.runs_models() for command in _meant(sys.argv[1:])):
+                # Before NumPy is imported: without large products of matrices the threads of BLAS would only be idle.
+                os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+            _command()
+    except Interruption as stopped:
+        print(f"prepcli: {stopped}; run the same command again", file=sys.stderr)
+        sys.exit(INTERRUPTED)
     except PrepcliError as error:
         if not (error.is_printed or (is_own_rank() and _is_printed_elsewhere(error))):
             _print_error(str(error))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from prepcli.errors import IncompleteError
-from prepcli.processes.workers import interrupt
+from prepcli.processes.workers import interrupt, interruptible, is_asked_to_stop
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 
@@ -28,6 +28,9 @@ def stop_on_signals(kind: type[BaseException] = InterruptedBySignal) -> Iterator
 
     In another thread, the context does nothing. Raising is safe at any point of the engine: every file is renamed into
     place whole, or not at all. Only blocks of `prepcli.processes.workers.no_interruption` delay it.
+
+    An error that follows from the interruption is replaced by it: Python raises another error if a class is interrupted
+    while it is made, and code that is unwound may fail.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -38,9 +41,15 @@ def stop_on_signals(kind: type[BaseException] = InterruptedBySignal) -> Iterator
             signal.signal(other, signal.SIG_IGN)
         interrupt(kind(f"stopped by {signal.Signals(number).name}"))
 
-    previous = {number: signal.signal(number, stop) for number in STOP_SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+    with interruptible():
+        previous = {number: signal.signal(number, stop) for number in STOP_SIGNALS}
+        try:
+            yield
+        except Exception as error:
+            stopped = is_asked_to_stop()
+            if stopped is not None and error is not stopped:
+                raise stopped from error
+            raise
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)

@@ -51,17 +51,45 @@ def is_own_rank() -> bool:
 
 
 class _Stop:
-    """The nesting depth of `no_interruption` blocks in the main thread, and the error that is held back."""
+    """The nesting depth of `no_interruption` blocks in the main thread, and the error that is held back.
+
+    `asked`: the error of the stop signal that has arrived within `stop_on_signals`.
+    """
 
     held = 0
     error: BaseException | None = None
+    asked: BaseException | None = None
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Within the context, `interrupt` may be called; a stop of an earlier run is forgotten."""
+    before, _Stop.asked = _Stop.asked, None
+    try:
+        yield
+    finally:
+        _Stop.asked = before
 
 
 def interrupt(error: BaseException) -> None:
     """Raise `error`: now, or at the end of a `no_interruption` block. Called by the handlers of stop signals."""
-    _Stop.error = error
+    _Stop.error = _Stop.asked = error
     if not _Stop.held:
         stop_here()
+
+
+def is_asked_to_stop() -> BaseException | None:
+    """The error of `interrupt`; also if it was raised already, and lost or replaced by another error."""
+    return _Stop.asked
+
+
+def stop_again() -> None:
+    """Raise the error of `interrupt` again, if it was lost; called while a run works on, at points that are safe.
+
+    Python prints and ignores an exception that is raised while an object is being deleted.
+    """
+    if _Stop.asked is not None and not _Stop.held and threading.current_thread() is threading.main_thread():
+        raise _Stop.asked
 
 
 def stop_here() -> None:
@@ -95,6 +123,7 @@ def wait_for_any(futures: "Collection[Future[Result]]") -> "set[Future[Result]]"
     """Wait until one of the futures has finished, at most `TICK` seconds; returns all finished ones, perhaps none."""
     from concurrent.futures import FIRST_COMPLETED, wait
 
+    stop_again()
     with no_interruption():
         return wait(futures, timeout=TICK, return_when=FIRST_COMPLETED).done
 

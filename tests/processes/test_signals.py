@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from prepcli.engine.publishing.publish import UnitWriter
 from prepcli.engine.state.plan import Unit
 from prepcli.processes.signals import InterruptedBySignal, stop_on_signals
-from prepcli.processes.workers import no_interruption, stop_here
+from prepcli.processes.workers import no_interruption, stop_here, wait_for_any
 from tests.engine.folder_runs import begun_workspace
 
 
@@ -44,6 +45,47 @@ def test_or_for_a_place_that_is_safe() -> None:
         reached.append("after")
     assert reached == ["before"]
     stop_here()  # it was raised once, and is not raised again
+
+
+def test_an_error_that_follows_from_it_is_replaced() -> None:
+    """Python 3.11 reports an interruption while a class is made as a RuntimeError; what is unwound may fail as well."""
+
+    class Interrupting:
+        def __set_name__(self, owner: type, name: str) -> None:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(InterruptedBySignal) as stopped, stop_on_signals():
+        type("Class", (), {"name": Interrupting()})
+    assert stopped.value.__cause__ is not None or sys.version_info >= (3, 12)
+    with pytest.raises(InterruptedBySignal), stop_on_signals():
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        finally:
+            os.close(-1)
+    with pytest.raises(OSError, match="Bad file descriptor"), stop_on_signals():
+        os.close(-1)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_it_is_raised_again_if_it_was_lost() -> None:
+    """Python ignores an exception while an object is deleted; the next wait for workers ends the run."""
+
+    class Deleted:
+        def __del__(self) -> None:
+            os.kill(os.getpid(), signal.SIGTERM)
+            reached.append("deleted")
+
+    reached: list[str] = []
+    with pytest.raises(InterruptedBySignal), stop_on_signals():
+        Deleted()
+        reached.append("lost")
+        with no_interruption():
+            wait_for_any([])
+        reached.append("not while it is held back")
+        wait_for_any([])
+    assert reached == ["lost", "not while it is held back"]
+    with stop_on_signals():
+        wait_for_any([])  # the stop of an earlier run is forgotten
 
 
 def test_what_a_unit_leaves_is_removed_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

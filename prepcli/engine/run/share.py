@@ -22,6 +22,7 @@ from prepcli.engine.state.plan import Unit
 from prepcli.errors import PrepcliError, RejectReason, option, same_command
 from prepcli.processes.owner import touching
 from prepcli.processes.signals import InterruptedBySignal
+from prepcli.processes.workers import stop_again
 from prepcli.processes.workers import TICK
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ def do_share(run: "FolderRun", units: Sequence[Unit], progress: ShareProgress) -
     own, lookout = progress.own, _Lookout(run)
 
     def tick() -> None:
+        stop_again()
         progress.update()
         lookout.look()
 

@@ -32,7 +32,6 @@ def test_names_that_are_refused(manifest: Path, tmp_path: Path) -> None:
         f"m.json c.html {against} --certificate c.json": "page",
         f"m.json out.jsonl {against} --certificate m.json": "m.json",
         f"m.json out.jsonl {against} --write-prints a.prints": "a.prints",
-        f"m.json {against}": "name the file to write",
         f"m.json out.jsonl {against} --between": "--between has no effect with --against",
         f"m.json out.jsonl {against} --speaker-model x": "--speaker-model has no effect with --against",
         "m.json out.jsonl --by speaker --speaker-model x --write-prints b.prints": "--speaker-model has no effect with",
