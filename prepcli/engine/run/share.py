@@ -22,8 +22,7 @@ from prepcli.engine.state.plan import Unit
 from prepcli.errors import PrepcliError, RejectReason, option, same_command
 from prepcli.processes.owner import touching
 from prepcli.processes.signals import InterruptedBySignal
-from prepcli.processes.workers import stop_again
-from prepcli.processes.workers import TICK
+from prepcli.processes.workers import TICK, stop_again
 
 if TYPE_CHECKING:
     from prepcli.engine.runs import FolderRun
