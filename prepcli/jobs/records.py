@@ -4,7 +4,7 @@ import contextlib
 import heapq
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import Any
@@ -27,7 +27,7 @@ from prepcli.manifest.fields import AUDIO_FIELDS
 from prepcli.manifest.index import ManifestIndex, content_digest
 from prepcli.manifest.missing import explain_missing, spread_over
 from prepcli.manifest.parts import KeyFunction
-from prepcli.manifest.reader import LineReader
+from prepcli.manifest.reader import MAX_LINES, LineReader
 from prepcli.manifest.record import Record, Value
 from prepcli.manifest.seconds import notes_on_seconds, typical_seconds
 from prepcli.manifest.shared_index import shared_index
@@ -133,9 +133,19 @@ class Records:
         """Absolute path of an audio file of the record."""
         return path_in(self.base_dir(record), audio_filepath)
 
-    def reading_ahead(self, numbers: Iterable[int]) -> Iterator[int]:
-        """Yield `numbers` in their order; audio in an object store is requested for several records at once."""
-        return reading_ahead(numbers, self._addresses) if self.in_store else iter(numbers)
+    def reading_ahead(self, numbers: Sequence[int]) -> Iterator[int]:
+        """Yield `numbers` in their order; the lines, or audio in an object store, are read for several records at once.
+
+        The loop may read other records as well, but then many lines are read twice.
+        """
+        return reading_ahead(numbers, self._addresses) if self.in_store else self._taking(numbers)
+
+    def _taking(self, numbers: Sequence[int]) -> Iterator[int]:
+        at = 0
+        while at < len(numbers):
+            count = self._lines.take(numbers[at : at + MAX_LINES])
+            yield from numbers[at : at + count]
+            at += count
 
     def _addresses(self, record: int) -> list[str | ByteRange]:
         """The addresses of a record's audio and context in an object store, or their ranges in containers there."""

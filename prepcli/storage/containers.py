@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 SEPARATOR = "::"
@@ -85,6 +86,7 @@ class Place(NamedTuple):
         return f"{file.rpartition('.')[0]}_{self.member if row is None else row.number}"
 
 
+@lru_cache(maxsize=64)  # a record's path is looked at several times in a row
 def place_of(path: str) -> Place | None:
     """The container and the member that a path names; None for the path of a file.
 
