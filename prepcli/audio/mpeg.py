@@ -7,6 +7,8 @@ without a Xing header. The tables are those of ISO 11172-3 and 13818-3.
 
 from typing import NamedTuple
 
+from prepcli.audio.source import Window
+
 # kbit/s by bit rate index 1..14; key: (MPEG-1?, layer).
 _BIT_RATES = {
     (True, 1): (32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448),
@@ -56,7 +58,7 @@ def may_be(head: bytes) -> bool:
     return head[:3] == b"ID3" or (len(head) > 1 and head[0] == 0xFF and head[1] >= 0xE0)
 
 
-def scan(data: bytes) -> Scan | None:
+def scan(data: bytes | Window) -> Scan | None:
     """Scan the MPEG frames of a whole file, in 0.2 us per frame; None if it does not start with a frame."""
     start = at = skip_id3v2(data)
     end = _strip_tags(data)
@@ -94,9 +96,8 @@ def scan(data: bytes) -> Scan | None:
     if has_header and runs:
         frames -= 1
         runs[0] = (first + _frame_length(int.from_bytes(data[first : first + 3], "big")), runs[0][1])
-    return Scan(
-        runs, data[first : first + 4], frames, _samples(data[first + 1]), has_header, promised, cut, irregular, changes
-    )
+    header = data[first : first + 4]
+    return Scan(runs, header, frames, _samples(header[1]), has_header, promised, cut, irregular, changes)
 
 
 def _kind(header: bytes) -> tuple[int, int, bool]:
@@ -104,10 +105,10 @@ def _kind(header: bytes) -> tuple[int, int, bool]:
     return header[1] & 0x1E, header[2] & 0x0C, header[3] >> 6 == 3
 
 
-def _next_frame(data: bytes, at: int, end: int) -> int:
+def _next_frame(data: bytes | Window, at: int, end: int) -> int:
     """Return the byte at which the frames go on after other data at `at`, or `end`: two frames must follow there."""
-    if (tag := skip_id3v2(data[at:end])) and _is_frame(data, at + tag, end):
-        return at + tag
+    if (after := skip_id3v2(data, at)) > at and _is_frame(data, after, end):
+        return after
     while 0 <= (at := data.find(b"\xff", at, end)) < end - 4:
         length = _frame_length(int.from_bytes(data[at : at + 3], "big"))
         if length and (at + length == end or _is_frame(data, at + length, end)):
@@ -116,7 +117,7 @@ def _next_frame(data: bytes, at: int, end: int) -> int:
     return end
 
 
-def _is_frame(data: bytes, at: int, end: int) -> bool:
+def _is_frame(data: bytes | Window, at: int, end: int) -> bool:
     return at + 4 <= end and _frame_length(int.from_bytes(data[at : at + 3], "big")) > 0
 
 
@@ -172,20 +173,20 @@ def _stated_frames(frame: bytes) -> tuple[bool, int | None]:
     return True, stated if 0 < stated < _MIN_UNKNOWN else None
 
 
-def skip_id3v2(data: bytes) -> int:
-    """Return the byte after the ID3v2 tags at the start of a file; 0 without tags."""
-    at = 0
+def skip_id3v2(data: bytes | Window, at: int = 0) -> int:
+    """Return the byte after the ID3v2 tags at byte `at`, by default the start of a file; `at` without tags."""
     for _ in range(_MAX_TAGS):
-        if data[at : at + 3] != b"ID3" or len(data) < at + 10:
+        tag = data[at : at + 10]
+        if tag[:3] != b"ID3" or len(tag) < 10:
             break
         size = 0
-        for byte in data[at + 6 : at + 10]:  # seven bits per byte
+        for byte in tag[6:]:  # seven bits per byte
             size = size << 7 | byte & 0x7F
-        at += 10 + size + (10 if data[at + 5] & 0x10 else 0)
+        at += 10 + size + (10 if tag[5] & 0x10 else 0)
     return at
 
 
-def _strip_tags(data: bytes) -> int:
+def _strip_tags(data: bytes | Window) -> int:
     """Return the byte at which the audio ends: the start of an APEv2 or ID3v1 tag, or the end of `data`."""
     end = len(data)
     if data[end - 128 : end - 125] == b"TAG":

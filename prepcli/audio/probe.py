@@ -16,10 +16,12 @@ from prepcli.audio.decodable import MPEG_EDGES, count_decodable, opened, readabl
 from prepcli.audio.info import NOT_PASSABLE, AudioInfo, unreadable
 from prepcli.audio.limits import check_claims
 from prepcli.audio.opening import AudioSource, name_of, open_source, used
-from prepcli.audio.source import READING, ByteSource, Source, is_near
+from prepcli.audio.source import READING, ByteSource, Source, Window, is_near
 from prepcli.errors import RecordRejected
 from prepcli.processes.in_hand import take_in_hand
 
+_IN_MEMORY = 16 << 20
+"""Maximum bytes of an MP3 file that is read as a whole to scan its frames: 35 minutes at 64 kbit/s."""
 _HEAD_BYTES = 9 << 10  # with the first frame of FLAC after the 8 KiB of padding that encoders leave
 # libsndfile's names of containers that differ from the file extension, each with the extension.
 _FORMATS = {"wavex": "wav"}
@@ -278,7 +280,8 @@ def _probe_mpeg(source: Source, name: str) -> AudioInfo | None:
     Raises:
         RecordRejected: frames are missing, or the sampling rate or the number of channels changes.
     """
-    scan = mpeg.scan(source.everything())
+    is_long = source.size > _IN_MEMORY and is_near(source)
+    scan = mpeg.scan(Window(source) if is_long else source.everything())
     if scan is None:
         return None
     if scan.cut:

@@ -37,6 +37,38 @@ class Source(Protocol):
         """Return an open file or a descriptor that a subprocess gets as its standard input; it is seekable."""
 
 
+class Window:
+    """The bytes of a source for code that goes through them once: slices, `len` and `find`, read in blocks of 1 MiB."""
+
+    _BLOCK = 1 << 20
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._start, self._block = 0, b""
+
+    def __len__(self) -> int:
+        return self._source.size
+
+    def __getitem__(self, part: slice) -> bytes:
+        start, stop, _ = part.indices(self._source.size)
+        at = start - self._start
+        if at < 0 or stop > self._start + len(self._block):
+            self._start, self._block = start, self._source.read(start, max(stop - start, self._BLOCK))
+            at = 0
+        return self._block[at : max(stop - self._start, at)]
+
+    def find(self, wanted: bytes, start: int, end: int) -> int:
+        """Return the byte from `start` on at which `wanted`, a single byte, is first; -1 if it is not before `end`."""
+        while start < end:
+            block = self[start : min(start + self._BLOCK, end)]
+            if (at := block.find(wanted)) >= 0:
+                return start + at
+            if not block:
+                break
+            start += len(block)
+        return -1
+
+
 class _Bytes(io.BytesIO):
     """A file object that ignores seeks to before its start; libsndfile makes such seeks in damaged files.
 

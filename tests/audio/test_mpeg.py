@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 import soundfile
 
+from prepcli.audio import mpeg
 from prepcli.audio.probe import probe, probe_bytes
 from prepcli.audio.read import read_segment
+from prepcli.audio.source import ByteSource, FileSource, Window
 from tests.audio.conftest import Samples
 from tests.audio.encoders import ENCODERS, write_mp3
 from tests.fuzz.examples import rounds
@@ -76,3 +78,32 @@ def test_mp3_of_variable_rate_without_xing_header_keeps_its_end(tmp_path: Path, 
     expected = np.flatnonzero(np.abs(samples.astype(float)) > 3277)
     assert abs(loud[0] - expected[0]) < 1200
     assert abs(loud[-1] - expected[-1]) < 1200
+
+
+def test_frames_that_are_read_in_blocks(
+    tmp_path: Path, short_speech: Samples, draw: random.Random, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of plain, tagged, joined, cut and damaged files: the scan is that of the whole file."""
+    one, other = tmp_path / "a.mp3", tmp_path / "b.mp3"
+    soundfile.write(one, short_speech, 16000, format="MP3")
+    soundfile.write(other, short_speech[::2], 24000, format="MP3")
+    parts = [one.read_bytes(), other.read_bytes(), b"ID3\x04\0\0\0\0\x07\x08" + bytes(904), b"TAG" + bytes(125)]
+    found = set()
+    for _ in range(rounds(400, fast=100)):
+        pieces = [*draw.choices(parts, k=draw.randint(1, 3)), draw.randbytes(draw.choice([0, 0, 1, 700]))]
+        data = b"".join(draw.sample(pieces, len(pieces)))
+        data = data[: draw.choice([len(data), draw.randint(0, len(data))])]
+        monkeypatch.setattr(Window, "_BLOCK", draw.choice([1, 97, 4096, 1 << 20]))
+        expected = mpeg.scan(data)
+        assert mpeg.scan(Window(ByteSource(data))) == expected
+        found.add(None if expected is None else (expected.cut, expected.irregular, expected.changes))
+    assert {None, (False, False, False), (True, False, False), (False, True, False), (False, True, True)} <= found
+
+
+def test_a_long_file_is_read_in_blocks(tmp_path: Path, short_speech: Samples, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.mp3"
+    soundfile.write(path, short_speech, 16000, format="MP3")
+    info = probe(path)
+    monkeypatch.setattr("prepcli.audio.probe._IN_MEMORY", 1000)
+    monkeypatch.setattr(FileSource, "everything", None)
+    assert probe(path) == info
