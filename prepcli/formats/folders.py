@@ -68,7 +68,7 @@ def regular_files(folder: AnyPath) -> list[AnyPath]:
 def advice_on_audio(folder: AnyPath) -> str:
     """The end of a message that a folder is not a data set: advice if the folder holds audio or is one of Kaldi.
 
-    Else the text is empty. Only about 10,000 names in the folder and below it are read. For a folder in a store, the text is empty.
+    Else, and for a folder in a store, the text is empty. Only about 10,000 names in the folder and below it are read.
     """
     seen = 0
     for _, folders, names in os.walk(folder) if not isinstance(folder, StorePath) else ():

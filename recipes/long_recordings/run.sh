@@ -5,7 +5,7 @@
 #   TALKS=/data/talks recipes/long_recordings/run.sh   # a folder of recordings and their subtitles: a.mp3, a.srt
 #   TALKS=/data/talks TIMES=/data/aligned ...          # texts with times in another folder, or one file, such as a CTM
 #   recipes/long_recordings/run.sh --mini              # three recordings of the small corpus in this repository
-#   LONGEST=30 SHARDS=64 ...                           # longer segments (seconds); more shards
+#   LONGEST=30 SHARDS=64 BINS=30 ...                   # longer segments (seconds); more shards; more bins (few segments: fewer)
 #   KEEP='snr >= 20' DROP='clipped > 0' DEV=30m ...    # other rules for the segments to use; more audio for validation
 #   BY=none ...                                        # one or two recordings: each segment is drawn for itself
 #   WORK=/data/segments recipes/long_recordings/run.sh # results elsewhere; default recipes/long_recordings/work
@@ -17,7 +17,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
 longest=${LONGEST:-20}
 shards=${SHARDS:-8}
-bins=20
+bins=${BINS:-20}
 keep=${KEEP:-1 <= duration and 2 <= chars_per_second <= 30}
 drop=${DROP:-clipped > 0.01 or peak_db < -50}
 dev=${DEV:-0.02}

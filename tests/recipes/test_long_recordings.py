@@ -121,11 +121,12 @@ def test_one_recording_cannot_be_divided_but_its_segments_can(tmp_path: Path) ->
     """The error says how, and the same command with `BY=none` goes on."""
     for package in ("silero_vad", "pyloudnorm"):
         need_package(package)
-    assert run_process([sys.executable, MAKE, tmp_path / "all"]).returncode == 0
+    assert run_process([sys.executable, MAKE, tmp_path / "all"]).code == 0
     (tmp_path / "talks").mkdir()
     for suffix in (".flac", ".srt"):
         shutil.copy(tmp_path / f"all/podcast{suffix}", tmp_path / "talks")
-    inputs = partial(run, "long_recordings", tmp_path, TALKS="talks", WORK="work", SHARDS="1", DEV="2", LONGEST="10")
+    few = {"SHARDS": "1", "DEV": "2", "LONGEST": "10", "BINS": "2"}
+    inputs = partial(run, "long_recordings", tmp_path, TALKS="talks", WORK="work", **few)
     done = inputs()
     assert done.returncode == 2
     assert "BY=none draws each segment for itself" in done.stderr
