@@ -5,7 +5,7 @@
 #   TALKS=/data/talks recipes/long_recordings/run.sh   # a folder of recordings and their subtitles: a.mp3, a.srt
 #   TALKS=/data/talks TIMES=/data/aligned ...          # texts with times in another folder, or one file, such as a CTM
 #   recipes/long_recordings/run.sh --mini              # three recordings of the small corpus in this repository
-#   LONGEST=30 SHARDS=64 BINS=30 ...                   # longer segments (seconds); more shards; more bins (few segments: fewer)
+#   LONGEST=30 SHARDS=64 BINS=30 ...                   # longer segments (seconds), shards, bins
 #   KEEP='snr >= 20' DROP='clipped > 0' DEV=30m ...    # other rules for the segments to use; more audio for validation
 #   BY=none ...                                        # one or two recordings: each segment is drawn for itself
 #   WORK=/data/segments recipes/long_recordings/run.sh # results elsewhere; default recipes/long_recordings/work
