@@ -66,12 +66,14 @@ def regular_files(folder: AnyPath) -> list[AnyPath]:
 
 
 def advice_on_audio(folder: AnyPath) -> str:
-    """The end of a message that a folder is not a data set: advice if the folder holds audio, else an empty text.
+    """The end of a message that a folder is not a data set: advice if the folder holds audio or is one of Kaldi.
 
-    Only about 10,000 names in the folder and below it are read. For a folder in a store, the text is empty.
+    Else, and for a folder in a store, the text is empty. Only about 10,000 names in the folder and below it are read.
     """
     seen = 0
     for _, folders, names in os.walk(folder) if not isinstance(folder, StorePath) else ():
+        if seen == 0 and "wav.scp" in names:
+            return f"; it is a Kaldi directory: make a manifest of it first, prepcli make-manifest {folder} OUT.json"
         if any(map(is_audio_name, names)):
             return f"; it is a folder of audio: make a manifest of it first, prepcli make-manifest {folder} OUT.json"
         folders.sort()

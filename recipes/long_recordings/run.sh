@@ -5,8 +5,9 @@
 #   TALKS=/data/talks recipes/long_recordings/run.sh   # a folder of recordings and their subtitles: a.mp3, a.srt
 #   TALKS=/data/talks TIMES=/data/aligned ...          # texts with times in another folder, or one file, such as a CTM
 #   recipes/long_recordings/run.sh --mini              # three recordings of the small corpus in this repository
-#   LONGEST=30 SHARDS=64 ...                           # longer segments (seconds); more shards
+#   LONGEST=30 SHARDS=64 BINS=30 ...                   # longer segments (seconds), shards, bins
 #   KEEP='snr >= 20' DROP='clipped > 0' DEV=30m ...    # other rules for the segments to use; more audio for validation
+#   BY=none ...                                        # one or two recordings: each segment is drawn for itself
 #   WORK=/data/segments recipes/long_recordings/run.sh # results elsewhere; default recipes/long_recordings/work
 #
 # Safe to run again: finished work is kept. PREPCLI_PYTHON names a Python to use instead of .venv.
@@ -16,10 +17,11 @@ source "$(dirname "${BASH_SOURCE[0]}")/../common.sh"
 
 longest=${LONGEST:-20}
 shards=${SHARDS:-8}
-bins=20
+bins=${BINS:-20}
 keep=${KEEP:-1 <= duration and 2 <= chars_per_second <= 30}
 drop=${DROP:-clipped > 0.01 or peak_db < -50}
 dev=${DEV:-0.02}
+by=${BY:-audio_filepath}
 if [[ ${1:-} == --mini ]]; then
     longest=10 shards=2 bins=3 dev=0.3
 elif [[ -z ${TALKS:-} ]]; then
@@ -47,7 +49,11 @@ show prepcli inspect "$WORK/texts.json"
 show prepcli score "$WORK/texts.json" "$WORK/scored.json"
 show prepcli filter "$WORK/scored.json" "$WORK/kept.json" --keep "$keep" --drop "$drop"
 # All segments of a recording are in one part, so that no speaker is in two.
-show prepcli split "$WORK/kept.json" "$WORK/parts" --by audio_filepath --part train=rest --part dev="$dev"
+show prepcli split "$WORK/kept.json" "$WORK/parts" --by "$by" --part train=rest --part dev="$dev" || {
+    code=$?
+    echo "long_recordings: put DEV=1h, or another amount, or BY=none before the same command; BY=none draws each segment for itself" >&2
+    exit "$code"
+}
 # Each segment becomes a file of its own; else the shards would hold the whole recordings.
 show prepcli manifest-to-tarred "$WORK/parts/train.json" "$WORK/tarred" --num-shards "$shards" --shuffle \
     --slice-with-offset --force-codec flac --target-sample-rate 16000

@@ -99,6 +99,17 @@ def test_a_folder(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_kaldi_directory(tmp_path: Path) -> None:
+    folder = tmp_path / "kaldi"
+    folder.mkdir()
+    (folder / "wav.scp").write_text(f"a {MINI_CORPUS}/s01/s01_u1.flac\n")
+    done = prepcli("manifest-to-tarred", folder, tmp_path / "out", "--num-shards", 1)
+    assert done.code == 2
+    assert done.error_line.endswith(
+        f"it is a Kaldi directory: make a manifest of it first, prepcli make-manifest {folder} OUT.json"
+    )
+
+
 @pytest.mark.parametrize(
     "first", [b"[]\n", b"a,b,c\n", b'"text"\n', b"{\n", b"\n\n", b"\xef\xbb\xbf", b"[1, 2]\n[3]\n", b"#!a/b|c\n"]
 )

@@ -117,6 +117,24 @@ def test_recordings_of_ones_own(tmp_path: Path) -> None:
     assert (Path(reject["audio_filepath"]).name, reject["reject_reason"]) == ("t00.flac", "missing_field")
 
 
+def test_one_recording_cannot_be_divided_but_its_segments_can(tmp_path: Path) -> None:
+    """The error says how, and the same command with `BY=none` goes on."""
+    for package in ("silero_vad", "pyloudnorm"):
+        need_package(package)
+    assert run_process([sys.executable, MAKE, tmp_path / "all"]).code == 0
+    (tmp_path / "talks").mkdir()
+    for suffix in (".flac", ".srt"):
+        shutil.copy(tmp_path / f"all/podcast{suffix}", tmp_path / "talks")
+    few = {"SHARDS": "1", "DEV": "2", "LONGEST": "10", "BINS": "2"}
+    inputs = partial(run, "long_recordings", tmp_path, TALKS="talks", WORK="work", **few)
+    done = inputs()
+    assert done.returncode == 2
+    assert "BY=none draws each segment for itself" in done.stderr
+    done = inputs(BY="none")
+    assert done.returncode == 0, done.stderr
+    assert len(read_lines(tmp_path / "work/parts/dev.json")) == 2
+
+
 def test_wrong_use(tmp_path: Path) -> None:
     for options, message in (
         ([], "set TALKS to a folder of recordings with subtitles, or give --mini"),
