@@ -64,6 +64,9 @@ def _in_one_line(error: Any) -> UsageError:
     context: Any = getattr(error, "ctx", None)
     if text.startswith("Got unexpected extra argument"):
         text = f"u{text.removeprefix('Got u')}: {_takes(context.command)}"
+    missing = getattr(error, "param", None)
+    if text.startswith("Missing argument") and missing is not None and missing.nargs == -1:
+        text += f": {_takes(context.command)}"  # the only value went to the last argument
     return UsageError(f"{text[:1].lower()}{text[1:]} (see {_named(context)} --help)")
 
 

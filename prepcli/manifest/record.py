@@ -163,7 +163,7 @@ def number_of(raw: msgspec.Raw) -> float | None:
 
 
 def _bad(reason: RejectReason, name: str, raw: msgspec.Raw, wanted: str) -> RecordRejected:
-    text = shown(raw)
+    text = "null or NaN" if bytes(raw) == b"null" else shown(raw)
     kind = {'"': "a string", "{": "an object", "[": "a list"}.get(text[0], "")
     return RecordRejected(reason, f"{name} is {text}{f', {kind}' if kind else ''}; it must be {wanted}")
 

@@ -158,7 +158,10 @@ def parse_address(text: str) -> Address:
             "environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_ENDPOINT_URL)"
         )
     if not _BUCKET.fullmatch(bucket):
-        raise AddressError(f"{text} does not name a bucket; give an address such as {scheme}://bucket/prefix")
+        raise AddressError(
+            f"{text} does not name a bucket, by two or more letters, digits, '.', '_' or '-'; give an address such as "
+            f"{scheme}://bucket/prefix"
+        )
     return Address(scheme, bucket, _checked_key(text, key))
 
 
