@@ -134,7 +134,7 @@ def describe(content: Content, plan: AnyPlan, markers: Sequence[Marker]) -> Head
         digests[_NEAR] = hashed.hexdigest()
         without[_NEAR] = int(np.count_nonzero(is_short)) - rejected
     count, num_rows = len(content.durations), len(content.record)
-    salt = bytes.fromhex(_digest_of_all(count, sorted(digests), digests))
+    salt = _salt_of(count, digests)
     if _SPEAKER in keys:
         digests[_SPEAKER] = _digest([_salted(keys[_SPEAKER], salt)])
     kinds = [kind for kind in KINDS if kind in digests]
@@ -338,6 +338,12 @@ def _problem_in(header: Header, arrays: Mapping[str, NDArray[np.generic]]) -> st
         return "its digests contradict each other"
     if header.has_turns != (_TURN in arrays):
         return "its turns have no digest"
+    without = header.without.values()
+    counts = (header.rejected, header.unusable, header.skipped, header.hours, *without)
+    if set(header.without) != set(header.kinds) or min(counts) < 0 or header.rejected + max(without, default=0) > header.records:
+        return "its first line contradicts itself"
+    if header.salt != _salt_of(header.records, header.digests).hex():
+        return "its speakers have another salt"
     for kind in ("duration", *header.kinds, *([_TURN] if header.has_turns else [])):
         names = {_NEAR: (_NUM_WORDS, "words"), _TURN: (_NUM_ROWS, _TURN)}.get(kind, (kind,))
         if _digest([arrays[name] for name in names]) != header.digests.get(kind):
@@ -358,6 +364,12 @@ def _digest_of_all(records: int, kinds: Iterable[str], digests: Mapping[str, str
     names = [*kinds, *([_TURN] if _TURN in digests else [])]
     named = "".join(f" {name} {digests.get(name)}" for name in names)
     return blake2b(f"{records}{named}".encode(), digest_size=_KEY_BYTES).hexdigest()
+
+
+def _salt_of(records: int, digests: Mapping[str, str]) -> bytes:
+    """The salt for the names of speakers, from the digests of the other kinds."""
+    kinds = sorted(kind for kind in digests if kind in KINDS and kind != _SPEAKER)
+    return bytes.fromhex(_digest_of_all(records, kinds, {kind: digests[kind] for kind in kinds}))
 
 
 def _salted(keys: Keys, salt: bytes) -> Keys:
