@@ -244,8 +244,9 @@ def read_all_prints(flag: str, paths: str) -> list[Prints]:
     Raises:
         UsageError: a file is missing, is not one of prints, is damaged, or is of a later version.
     """
+    parts = [paths] if Path(paths).is_file() else split_as_written(paths)  # an existing path is used literally
     try:
-        names = [name for part in split_as_written(paths) for name in expand_braces(part)]
+        names = [name for part in parts for name in ([part] if Path(part).is_file() else expand_braces(part))]
     except ValueError as error:
         raise UsageError(f"{option(flag, paths)}: {error}") from None
     return [read_prints(flag, name) for name in dict.fromkeys(names)]
@@ -260,7 +261,12 @@ def kinds_in(all_prints: Sequence[Prints], asked: Sequence[str], *, is_default: 
     kinds = [kind for kind in asked if any(kind in prints.header.kinds for prints in all_prints)]
     if not kinds or (len(kinds) < len(asked) and not is_default):
         lacking = ", ".join(kind for kind in asked if kind not in kinds)
-        there = ", ".join(dict.fromkeys(kind for prints in all_prints for kind in prints.header.kinds)) or "nothing"
+        there = ", ".join(dict.fromkeys(kind for prints in all_prints for kind in prints.header.kinds))
+        if not there:
+            raise UsageError(
+                f"{option('--against')}: the prints have nothing to compare, because none of their records could be "
+                "read: get others"
+            )
         raise UsageError(
             f"{option('--against')}: the prints have no {lacking}, only {there}: name that in {option('--by')}"
         )
@@ -340,7 +346,11 @@ def _problem_in(header: Header, arrays: Mapping[str, NDArray[np.generic]]) -> st
         return "its turns have no digest"
     without = header.without.values()
     counts = (header.rejected, header.unusable, header.skipped, header.hours, *without)
-    if set(header.without) != set(header.kinds) or min(counts) < 0 or header.rejected + max(without, default=0) > header.records:
+    if (
+        set(header.without) != set(header.kinds)
+        or min(counts) < 0
+        or header.rejected + max(without, default=0) > header.records
+    ):
         return "its first line contradicts itself"
     if header.salt != _salt_of(header.records, header.digests).hex():
         return "its speakers have another salt"
