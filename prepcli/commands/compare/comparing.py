@@ -227,7 +227,7 @@ def _compare_fields(
 
 
 def _present(value: msgspec.Raw | None) -> msgspec.Raw | None:
-    """A value that is there: null and NaN, which readers take for null, are no value."""
+    """A value that is there: null, and NaN, which readers take for null, do not count."""
     return None if value is None or bytes(value) == b"null" else value
 
 
@@ -236,7 +236,7 @@ def _are_equal(old: msgspec.Raw, new: msgspec.Raw) -> bool:
 
 
 def _are_same(old: Any, new: Any) -> bool:
-    """Whether two values of fields are equal: numbers but for their rounding; true is no number."""
+    """Whether two values of fields are equal: numbers but for their rounding; true differs from 1."""
     if isinstance(old, dict) and isinstance(new, dict):
         return old.keys() == new.keys() and all(_are_same(old[key], new[key]) for key in old)
     if isinstance(old, list) and isinstance(new, list):

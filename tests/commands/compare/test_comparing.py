@@ -94,7 +94,7 @@ def test_what_cannot_be_compared(tmp_path: Path) -> None:
 
 
 def test_values_that_are_equal(tmp_path: Path) -> None:
-    """Null and NaN are no values; true is no number; numbers differ by more than their rounding, in lists too."""
+    """Null and NaN do not count; true differs from 1; numbers differ by more than their rounding, in lists too."""
     line = absolute_lines()[0]
     values = {
         "null": ("null", None, 0),
