@@ -13,6 +13,7 @@ from prepcli.formats.names import digest, member_stem, normal_path, path_in, pla
 from prepcli.formats.shar import recording_id, segment_id
 from prepcli.jobs.ids import file_id, path_id
 from prepcli.jobs.same_audio import real_file
+from prepcli.manifest.fields import REJECT_SECONDS
 from prepcli.storage.addresses import is_address
 from prepcli.storage.containers import own_name
 
@@ -91,7 +92,7 @@ class Found:
     @cached_property
     def duration(self) -> float:
         """Seconds; 0 if the line states none."""
-        return _number(self.fields.get("duration"))
+        return _number(self.fields.get(REJECT_SECONDS, self.fields.get("duration")))
 
     def is_called(self, name: str, time: float | None) -> bool:
         """Whether the record has this name, and `time`, if it is given, lies in it."""

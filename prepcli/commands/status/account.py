@@ -19,6 +19,7 @@ from prepcli.interface.printing import aligned, as_text, short_path
 from prepcli.interface.reports import ShownInNotebooks
 from prepcli.manifest.datasets import DataSet
 from prepcli.manifest.durations import read_input
+from prepcli.manifest.fields import REJECT_SECONDS
 from prepcli.manifest.index import content_digest
 from prepcli.storage.paths import AnyPath
 
@@ -167,7 +168,7 @@ def _row_of(step: Step, reads: list[_Read]) -> StepAccount:
         if is_asked_for(reason):
             reason = str(reject["reject_detail"])
             rules.add(reason)
-        seconds = reject.get("duration")
+        seconds = reject.get(REJECT_SECONDS, reject.get("duration"))
         if isinstance(seconds, (int, float)) and 0 <= seconds < MAX_SECONDS:
             left_out[reason] += seconds  # type: ignore[assignment]
         else:

@@ -108,6 +108,21 @@ def test_overlap_that_is_left_out_counts_once(tmp_path: Path) -> None:
     assert found["seconds_kept"] + sum(found["left_out"].values()) == pytest.approx(10, abs=1e-4)
 
 
+def test_lines_outside_of_a_recording_have_none_of_its_seconds(tmp_path: Path) -> None:
+    (tmp_path / "talks").mkdir()
+    sf.write(tmp_path / "talks/a.wav", np.random.default_rng(0).normal(0, 0.1, 10 * RATE), RATE)
+    times = ("00:01,000 --> 00:03,000", "00:04,000 --> 00:04,000", "00:09,000 --> 00:12,000", "00:20,000 --> 00:22,000")
+    (tmp_path / "talks/a.srt").write_text("\n\n".join(f"{time}\nWords." for time in times))
+    run(tmp_path, "segment", "talks", "segments.json", "--by", "times", "--times", "talks", "--pad", 0)
+    found = prepcli("status", "--account", "segments.json", "--json", cwd=tmp_path).json
+    assert (found["seconds_in"], found["seconds_kept"]) == (10, 2)
+    assert found["left_out"] == {"bad_offset": 1, "bad_duration": 0, "pauses": 7}
+    kept = prepcli("explain", "a.wav@2", "--in", "segments.json", "--json", cwd=tmp_path).json["traces"]
+    assert [trace["verdict"] for trace in kept] == ["kept"]
+    pause = prepcli("explain", "a.wav@6", "--in", "segments.json", cwd=tmp_path)
+    assert (pause.code, "it is in a pause between records" in pause.error_line) == (2, True)
+
+
 def test_what_cannot_be_added_up(tmp_path: Path, short_corpus: Path) -> None:
     unknown = prepcli("status", "--account", "nothing", cwd=tmp_path)
     assert (unknown.code, "no run of prepcli" in unknown.error_line) == (2, True)
