@@ -87,12 +87,18 @@ class Found:
     @cached_property
     def start(self) -> float:
         """The first second within the audio."""
-        return _number(self.fields.get("offset"))
+        return _number(self._timed.get("offset"))
 
     @cached_property
     def duration(self) -> float:
         """Seconds; 0 if the line states none."""
-        return _number(self.fields.get(REJECT_SECONDS, self.fields.get("duration")))
+        return _number(self.fields.get(REJECT_SECONDS, self._timed.get("duration")))
+
+    @property
+    def _timed(self) -> Row:
+        """The fields with the times of the audio: of a conversation, those of its first turn with audio."""
+        turns: list[Any] = self.fields["conversations"] if self.is_conversation else []
+        return next((turn for turn in turns if isinstance(turn, dict) and turn.get("type") == "audio"), self.fields)
 
     def is_called(self, name: str, time: float | None) -> bool:
         """Whether the record has this name, and `time`, if it is given, lies in it."""

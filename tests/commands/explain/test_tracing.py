@@ -89,6 +89,29 @@ def test_conversations(tmp_path: Path) -> None:
         assert len(trace["hops"]) == (2 if name in kept else 0)
 
 
+def test_a_conversation_has_the_place_of_its_first_audio(tmp_path: Path) -> None:
+    paths = [line["audio_filepath"] for line in absolute(some_lines()[:2])]
+    places = [(paths[0], 0.02, 0.03), (paths[0], 0.05, 0.04), (paths[1], 0.01, 0.02)]
+    turns: Lines = [
+        {"from": "User", "type": "audio", "value": path, "offset": start, "duration": length}
+        for path, start, length in places
+    ]
+    said: Lines = [{"from": "User", "type": "text", "value": "a"}]
+    chats = [{"id": f"c{number}", "conversations": said + turns[number:]} for number in range(3)]
+    write_lines(tmp_path / "chats.jsonl", chats)
+    run(tmp_path, "filter", "chats.jsonl", "kept.jsonl", "--keep", "duration > 0")
+    run(tmp_path, "conversations-to-tarred", "kept.jsonl", "chats", "--num-shards", 1)
+    for out in ("kept.jsonl", "chats"):
+        for number, (path, start, length) in enumerate(places):
+            (trace,) = prepcli("explain", f"c{number}", "--in", out, "--json", cwd=tmp_path).json["traces"]
+            source = trace["source"]
+            assert (source["audio"], source["start"], source["end"]) == (path, start, pytest.approx(start + length))
+    (trace,) = prepcli("explain", f"{Path(paths[0]).name}@0.06", "--in", "kept.jsonl", "--json", cwd=tmp_path).json[
+        "traces"
+    ]
+    assert trace["name"] == "c1"
+
+
 def test_audio_that_is_gone_is_named(tmp_path: Path) -> None:
     shutil.copy(SHORT_CORPUS / some_lines()[0]["audio_filepath"], tmp_path / "a.flac")
     write_lines(tmp_path / "m.json", [some_lines()[0] | {"audio_filepath": "a.flac"}])
