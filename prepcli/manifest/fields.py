@@ -11,8 +11,11 @@ from prepcli.errors import RecordRejected, RejectReason
 from prepcli.gate import FIELD_TYPES, check_field, is_missing
 from prepcli.storage.containers import BEGINNING, MOVED, UNUSABLE, place_of
 
+REJECT_SECONDS = "reject_seconds"
+"""The field with the seconds of audio that a reject stands for, if these are not its duration: 0 for a line or word
+that lies outside of its recording."""
 # The fields that `rejects.jsonl` adds to a record. They are removed, so that a retried record is the original one.
-REJECT_FIELDS = ("reject_reason", "reject_detail", "manifest_line", "manifest_filepath", UNUSABLE)
+REJECT_FIELDS = ("reject_reason", "reject_detail", "manifest_line", "manifest_filepath", REJECT_SECONDS, UNUSABLE)
 
 AUDIO_FIELDS = ("audio_filepath", "context_audio_filepath", "ref_audio")
 """The fields whose value names audio: a relative path stays that of the same file if a line moves to another folder."""

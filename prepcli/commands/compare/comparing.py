@@ -1,5 +1,6 @@
 """Matches the records of two sets, and finds in what they differ."""
 
+import contextlib
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
@@ -29,7 +30,8 @@ from prepcli.jobs.inputs.named import manifests_of
 from prepcli.jobs.records import Records
 from prepcli.jobs.same_audio import real_file
 from prepcli.manifest.columns import key_bytes
-from prepcli.planning.hashing import Hashes, mix64, occurrences
+from prepcli.manifest.fields import decode_value
+from prepcli.planning.hashing import Hashes, mix64, num_distinct, occurrences
 from prepcli.planning.split import Indices
 from prepcli.storage.containers import own_name
 
@@ -122,12 +124,14 @@ def _name_of(records: Records, number: int) -> str:
 def _matched(first: Records, second: Records) -> tuple[str, Indices, Indices]:
     """How most records are matched, and the numbers of the matched records in each set, in the order of the first."""
     best: tuple[str, Indices, Indices] = ("nothing", np.empty(0, np.int64), np.empty(0, np.int64))
+    least = 0  # the keys that occur several times: such records are matched by their order alone
     for way, keys, others in _ways(first, second):
         if way.startswith("names") and len(best[1]) >= _ENOUGH * min(len(first), len(second)):
             break
         _, of_first, of_second = np.intersect1d(_numbered(keys), _numbered(others), True, True)
-        if len(of_first) > len(best[1]):
-            order = np.argsort(of_first)
+        num_repeated = sum(len(side) - num_distinct(side) for side in (keys, others))
+        if (len(of_first), -num_repeated) > (len(best[1]), -least):
+            order, least = np.argsort(of_first), num_repeated
             best = way, of_first[order], of_second[order]
     return best
 
@@ -209,8 +213,8 @@ def _compare_fields(
     before, after = (records.record(number).fields for records, number in zip(sides, pair, strict=True))
     differs = False
     for field in (before.keys() | after.keys()) - _PLACE:
-        old, new = before.get(field), after.get(field)
-        if old is not None and new is not None and (bytes(old) == bytes(new) or _are_equal(old, new)):
+        old, new = (_present(fields.get(field)) for fields in (before, after))
+        if old is new is None or (old is not None and new is not None and _are_equal(old, new)):
             continue
         differs = True
         change = fields.setdefault(field, FieldChange(field))
@@ -222,11 +226,30 @@ def _compare_fields(
     return differs
 
 
+def _present(value: msgspec.Raw | None) -> msgspec.Raw | None:
+    """A value that is there: null, and NaN, which readers take for null, do not count."""
+    return None if value is None or bytes(value) == b"null" else value
+
+
 def _are_equal(old: msgspec.Raw, new: msgspec.Raw) -> bool:
-    values: list[Any] = [msgspec.json.decode(one) for one in (old, new)]
-    if all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
-        return bool(abs(values[0] - values[1]) < _SAME)
-    return bool(values[0] == values[1])
+    return bytes(old) == bytes(new) or _are_same(decode_value(old), decode_value(new))
+
+
+def _are_same(old: Any, new: Any) -> bool:
+    """Whether two values of fields are equal: numbers but for their rounding; true differs from 1."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        return old.keys() == new.keys() and all(_are_same(old[key], new[key]) for key in old)
+    if isinstance(old, list) and isinstance(new, list):
+        return len(old) == len(new) and all(map(_are_same, old, new))
+    if isinstance(old, bool) or isinstance(new, bool):
+        return old is new
+    if isinstance(old, (int, float)) and isinstance(new, (int, float)):
+        if isinstance(old, int) and isinstance(new, int):
+            return old == new
+        with contextlib.suppress(OverflowError):
+            return old == new or abs(old - new) < _SAME or (old != old and new != new)
+        return False
+    return bool(old == new)
 
 
 def _text(value: msgspec.Raw | None) -> str | None:

@@ -19,7 +19,7 @@ FORMAT = 1
 _SAME = {
     "audio": "the same samples, as 16 bits, with the same rate and channels, after decoding",
     "near-audio": "nearly the same recording, by its fingerprint",
-    "text": "the same text after NFKC, in folded case, without punctuation",
+    "text": "the same text after NFKC, in folded case, without punctuation; of conversations, the roles and all texts",
     "speaker": "the same name of the speaker",
 }
 _WITHOUT = {
@@ -83,7 +83,7 @@ def certificate_of(
         "groups": groups,
         "result": result if compared else "Nothing was compared",
         "inputs": _side(inputs),
-        "prints": [{"file": Path(prints.path).name} | _side(prints.header) for prints in against],
+        "prints": [{"file": name} | _side(header) for name, header in _sides(inputs, against)[1:]],
         "compared": compared,
         "not_compared": [
             {"by": kind, "side": side, "why": why}
@@ -135,7 +135,11 @@ def _why(kind: str, header: Header) -> str:
 
 
 def _sides(inputs: Header, against: Sequence[Prints]) -> list[tuple[str, Header]]:
-    return [("inputs", inputs), *((Path(prints.path).name, prints.header) for prints in against)]
+    """The two sides of the comparison by their names; the second file of one name is `name (2)`."""
+    names = [Path(prints.path).name for prints in against]
+    numbers = [names[: place + 1].count(name) for place, name in enumerate(names)]
+    unique = [name if number == 1 else f"{name} ({number})" for name, number in zip(names, numbers, strict=True)]
+    return [("inputs", inputs), *zip(unique, (prints.header for prints in against), strict=True)]
 
 
 def encoded(certificate: Mapping[str, Any]) -> bytes:

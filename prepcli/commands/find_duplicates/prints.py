@@ -134,7 +134,7 @@ def describe(content: Content, plan: AnyPlan, markers: Sequence[Marker]) -> Head
         digests[_NEAR] = hashed.hexdigest()
         without[_NEAR] = int(np.count_nonzero(is_short)) - rejected
     count, num_rows = len(content.durations), len(content.record)
-    salt = bytes.fromhex(_digest_of_all(count, sorted(digests), digests))
+    salt = _salt_of(count, digests)
     if _SPEAKER in keys:
         digests[_SPEAKER] = _digest([_salted(keys[_SPEAKER], salt)])
     kinds = [kind for kind in KINDS if kind in digests]
@@ -244,8 +244,9 @@ def read_all_prints(flag: str, paths: str) -> list[Prints]:
     Raises:
         UsageError: a file is missing, is not one of prints, is damaged, or is of a later version.
     """
+    parts = [paths] if Path(paths).is_file() else split_as_written(paths)  # an existing path is used literally
     try:
-        names = [name for part in split_as_written(paths) for name in expand_braces(part)]
+        names = [name for part in parts for name in ([part] if Path(part).is_file() else expand_braces(part))]
     except ValueError as error:
         raise UsageError(f"{option(flag, paths)}: {error}") from None
     return [read_prints(flag, name) for name in dict.fromkeys(names)]
@@ -260,7 +261,12 @@ def kinds_in(all_prints: Sequence[Prints], asked: Sequence[str], *, is_default: 
     kinds = [kind for kind in asked if any(kind in prints.header.kinds for prints in all_prints)]
     if not kinds or (len(kinds) < len(asked) and not is_default):
         lacking = ", ".join(kind for kind in asked if kind not in kinds)
-        there = ", ".join(dict.fromkeys(kind for prints in all_prints for kind in prints.header.kinds)) or "nothing"
+        there = ", ".join(dict.fromkeys(kind for prints in all_prints for kind in prints.header.kinds))
+        if not there:
+            raise UsageError(
+                f"{option('--against')}: the prints have nothing to compare, because none of their records could be "
+                "read: get others"
+            )
         raise UsageError(
             f"{option('--against')}: the prints have no {lacking}, only {there}: name that in {option('--by')}"
         )
@@ -338,6 +344,16 @@ def _problem_in(header: Header, arrays: Mapping[str, NDArray[np.generic]]) -> st
         return "its digests contradict each other"
     if header.has_turns != (_TURN in arrays):
         return "its turns have no digest"
+    without = header.without.values()
+    counts = (header.rejected, header.unusable, header.skipped, header.hours, *without)
+    if (
+        set(header.without) != set(header.kinds)
+        or min(counts) < 0
+        or header.rejected + max(without, default=0) > header.records
+    ):
+        return "its first line contradicts itself"
+    if header.salt != _salt_of(header.records, header.digests).hex():
+        return "its speakers have another salt"
     for kind in ("duration", *header.kinds, *([_TURN] if header.has_turns else [])):
         names = {_NEAR: (_NUM_WORDS, "words"), _TURN: (_NUM_ROWS, _TURN)}.get(kind, (kind,))
         if _digest([arrays[name] for name in names]) != header.digests.get(kind):
@@ -358,6 +374,12 @@ def _digest_of_all(records: int, kinds: Iterable[str], digests: Mapping[str, str
     names = [*kinds, *([_TURN] if _TURN in digests else [])]
     named = "".join(f" {name} {digests.get(name)}" for name in names)
     return blake2b(f"{records}{named}".encode(), digest_size=_KEY_BYTES).hexdigest()
+
+
+def _salt_of(records: int, digests: Mapping[str, str]) -> bytes:
+    """The salt for the names of speakers, from the digests of the other kinds."""
+    kinds = sorted(kind for kind in digests if kind in KINDS and kind != _SPEAKER)
+    return bytes.fromhex(_digest_of_all(records, kinds, {kind: digests[kind] for kind in kinds}))
 
 
 def _salted(keys: Keys, salt: bytes) -> Keys:

@@ -29,6 +29,7 @@ from prepcli.jobs.line_job import LINES_NAME
 from prepcli.jobs.record_job import RecordContents
 from prepcli.jobs.records import Records
 from prepcli.jobs.source import RecordItem, items
+from prepcli.manifest.fields import REJECT_SECONDS
 from prepcli.manifest.record import Record, Value
 
 TIME_FIELDS = ("segments", "words", "alignment")
@@ -224,7 +225,8 @@ class SegmentLines:
             self._reject(item, place, RecordRejected(piece.reason, detail))
             num_rejects += 1
         for outside in made.outside:
-            self._reject(item, {}, outside.reason or RecordRejected(RejectReason.BAD_DURATION, "it has no samples"))
+            reason = outside.reason or RecordRejected(RejectReason.BAD_DURATION, "it has no samples")
+            self._reject(item, {REJECT_SECONDS: 0.0}, reason)
             num_rejects += 1
         writer.records_out += num_segments - 1
         writer.extra[ADDED] += num_segments + num_rejects - (unit.num_records > 0)

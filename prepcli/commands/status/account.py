@@ -4,12 +4,13 @@ import contextlib
 import math
 import os
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
+from prepcli.engine.publishing.hashes import sha256_of
 from prepcli.engine.publishing.rejects import is_asked_for
 from prepcli.engine.run.chain import Step, chain_of
 from prepcli.errors import RejectReason, UsageError
@@ -18,14 +19,18 @@ from prepcli.interface.printing import aligned, as_text, short_path
 from prepcli.interface.reports import ShownInNotebooks
 from prepcli.manifest.datasets import DataSet
 from prepcli.manifest.durations import read_input
+from prepcli.manifest.fields import REJECT_SECONDS
+from prepcli.manifest.index import content_digest
 from prepcli.storage.paths import AnyPath
 
 _EXACT = 1e-6
 """Seconds per unit and record by which sums may differ: both are rounded to microseconds."""
 _IN, _OF_SEGMENT = "in", ("pauses", "overlap")
 """The seconds of recordings, and the parts that are neither segments nor rejects, in the counts of `segment`."""
-SKIPPED, CHANGED = "skipped by _skipme", "measured again"
-"""Reasons for a difference: between the output of a run and what the next one reads, and within a run."""
+SKIPPED, AGAIN = "skipped by _skipme", "read several times"
+"""Reasons for a difference between the output of a run and what the next ones read; the second is negative."""
+CHANGED, OTHER_INPUT = "measured again", "its input has changed since"
+"""Reasons for a difference within a run."""
 BY_RULE, _NOT_USED = "by rule", "in other outputs"
 
 
@@ -54,7 +59,8 @@ class Account(ShownInNotebooks, msgspec.Struct):
     """The account of a chain: `seconds_in` of the sources = `seconds_kept` in `out` + the sum of `left_out`.
 
     `left_out` maps reasons to seconds: pauses and overlap of recordings, "by rule" for what rules of the user have left
-    out, "in other outputs" for what later runs do not read, and reasons of rejects. `unknown` counts rejects without a
+    out, "in other outputs" for what later runs do not read, and reasons of rejects. "read several times" is negative:
+    the seconds that later runs have read beyond those that are there. `unknown` counts rejects without a
     duration, which are in no sum. `steps` are in the order of the runs.
     """
 
@@ -83,7 +89,8 @@ class Account(ShownInNotebooks, msgspec.Struct):
             reasons = {reason: text for reason, left in step.left_out.items() if (text := shown(left)) not in zeros}
             rows += [["", f"  {reason}", "", "", text] for reason, text in reasons.items()]
             if step.not_used:
-                rows.append(["", f"  not used: {', '.join(step.not_used_outputs)}", "", shown(step.not_used), ""])
+                name = AGAIN if step.not_used < 0 else f"not used: {', '.join(step.not_used_outputs)}"
+                rows.append(["", f"  {name}", "", shown(step.not_used), ""])
         lines = [
             f"status: account of {short_path(self.out)}",
             f"  {shown(self.seconds_in)} {unit} in = {' + '.join(terms)}",
@@ -134,8 +141,11 @@ def account_of(out: AnyPath, work_dir: Path | None = None) -> Account:
             made = sum(one.seconds_out for one in rows if one.out == row.out)
             if row.out in used and not _is_same(made, used[row.out], step):
                 row.not_used = made - used.pop(row.out)
-                row.not_used_outputs = _not_used(step, used_paths) or [SKIPPED]
-                left_out[SKIPPED if SKIPPED in row.not_used_outputs else _NOT_USED] += row.not_used  # type: ignore[assignment]
+                reason = (
+                    AGAIN if row.not_used < 0 else _NOT_USED if (others := _not_used(step, used_paths)) else SKIPPED
+                )
+                row.not_used_outputs = others if reason == _NOT_USED else [reason]
+                left_out[reason] += row.not_used  # type: ignore[assignment]
         for reason, seconds in row.left_out.items():
             left_out[BY_RULE if reason in row.rules else reason] += seconds  # type: ignore[assignment]
     return Account(
@@ -158,7 +168,7 @@ def _row_of(step: Step, reads: list[_Read]) -> StepAccount:
         if is_asked_for(reason):
             reason = str(reject["reject_detail"])
             rules.add(reason)
-        seconds = reject.get("duration")
+        seconds = reject.get(REJECT_SECONDS, reject.get("duration"))
         if isinstance(seconds, (int, float)) and 0 <= seconds < MAX_SECONDS:
             left_out[reason] += seconds  # type: ignore[assignment]
         else:
@@ -172,7 +182,7 @@ def _row_of(step: Step, reads: list[_Read]) -> StepAccount:
         seconds_in = sum(known) if len(known) == len(reads) else out + sum(left_out.values())
     rest = seconds_in - out - sum(left_out.values())
     if not _is_same(rest, 0.0, step):
-        left_out[CHANGED] += rest  # type: ignore[assignment]
+        left_out[OTHER_INPUT if _has_other_input(step) else CHANGED] += rest  # type: ignore[assignment]
     return StepAccount(
         step.plan.command,
         step.out,
@@ -187,17 +197,37 @@ def _row_of(step: Step, reads: list[_Read]) -> StepAccount:
 
 def _reads_of(step: Step) -> list[_Read]:
     groups: dict[int, _Read] = {}
+    times = Counter(step.inputs)  # an input may be named twice, to have its records twice
     for path, made in step.sources:
         groups.setdefault(id(made) if made else 0, _Read(made, [], None)).paths.append(path)
     for read in groups.values():
         maker = read.made[0] if len(read.made) == 1 and read.made[0].plan.writes_file else None
         if maker is not None and read.paths == [maker.out] and not step.plan.skipped:
-            read.seconds = float(maker.totals["seconds"])
+            read.seconds = times[maker.out] * float(maker.totals["seconds"])
         elif all(os.path.isfile(path) for path in read.paths):
-            data = DataSet(tuple(read.paths), cuts=all(os.path.basename(one).startswith("cuts.") for one in read.paths))
             with contextlib.suppress(UsageError):
-                read.seconds = math.fsum(read_input(data).seconds.tolist())
+                read.seconds = math.fsum(
+                    number * _seconds_in([path for path in read.paths if times[path] == number])
+                    for number in {times[path] for path in read.paths}
+                )
     return list(groups.values())
+
+
+def _seconds_in(paths: Sequence[str]) -> float:
+    data = DataSet(tuple(paths), cuts=all(os.path.basename(path).startswith("cuts.") for path in paths))
+    return math.fsum(read_input(data).seconds.tolist())
+
+
+def _has_other_input(step: Step) -> bool:
+    """Whether a manifest is another than the one that the run has read."""
+    digests = {os.path.normpath(os.path.join(step.plan.run_in, one["path"])): one["sha256"] for one in step.plan.inputs}
+    manifests = (path for path in dict.fromkeys(step.inputs) if path.endswith((".json", ".jsonl")))
+    # Some commands note the digest of the content, others one of the digests of its parts.
+    return any(
+        digests[path] not in (content_digest(path), sha256_of(Path(path)))
+        for path in manifests
+        if path in digests and os.path.isfile(path)
+    )
 
 
 def _is_same(seconds: float, other: float, step: Step) -> bool:

@@ -49,6 +49,17 @@ class Step:
         """The command and the name of the output, for people."""
         return f"{self.plan.command} {os.path.basename(self.out.rstrip('/'))}" + f" {self.plan.part}".rstrip()
 
+    @property
+    def inputs(self) -> list[str]:
+        """The absolute paths or addresses of the inputs with records, in their order; one may be there twice."""
+        return [_absolute(path, self.plan.run_in) for path in _inputs_with_records(self.plan)]
+
+    @cached_property
+    def files(self) -> set[str]:
+        """The names of the files that the units of the run have written, relative to `out`."""
+        markers = (read_document(path, Marker) for path in self.workspace.marker_files())
+        return {name for marker in markers if marker is not None for name in marker.files}
+
     @cached_property
     def report(self) -> Report | None:
         """The report of the run; None if it has not finished."""
@@ -110,8 +121,7 @@ class _Chain:
     def _step(self, workspace: Workspace, plan: StoredPlan) -> Step:
         if (step := self._known.get(workspace.run)) is None:
             step = self._known[workspace.run] = Step(workspace, plan)
-            paths = [_absolute(path, plan.run_in) for path in _inputs_with_records(plan)]
-            step.sources = [(path, self.makers(path)) for path in dict.fromkeys(paths)]
+            step.sources = [(path, self.makers(path)) for path in dict.fromkeys(step.inputs)]
             self.steps.append(step)
         return step
 

@@ -20,6 +20,7 @@ _LABEL = re.compile(r"\[(SPEAKER_\d+)\]:\s")
 """Matches the speaker whom whisperX puts before a text."""
 _MIN_REPETITIONS = 3
 _MAX_GAP = 0.1
+_MAX_DIGITS = 18
 
 
 class _Cue(NamedTuple):
@@ -60,6 +61,8 @@ def read_cues(text: str, name: str, *, is_vtt: bool) -> list[Timed]:
         times, body = checked(_seconds(match.groups()[:4]), _seconds(match.groups()[4:]), f"{name}:{number}"), []
     if times is None and any(map(str.strip, body)):
         raise damaged(name, "it has no cue")
+    if any(_is_number_after(last, line) and not before.strip() for before, line in pairwise(body)):
+        raise damaged(name, f"it ends within cue {int(last) + 1}")
     cues += [] if times is None else _cue(times, body, is_vtt)
     return [Timed(cue.start, cue.end, " ".join(cue.lines), cue.speaker) for cue in _without_repetitions(cues)]
 
@@ -90,8 +93,15 @@ def _take_identifier(body: list[str], is_vtt: bool, last: str) -> str:
     line = body[-1].strip() if body else ""
     is_number = line.isdecimal()
     is_apart = (len(body) == 1 and not last) or (len(body) > 1 and not body[-2].strip())
-    is_next = is_number and last.isdecimal() and int(line) == int(last) + 1
+    is_next = _is_number_after(last, line)
     return body.pop().strip() if line and ((is_apart and (is_vtt or is_number)) or is_next) else ""
+
+
+def _is_number_after(last: str, line: str) -> bool:
+    """Whether a line is the number of the cue after the one with the number `last`."""
+    numbers = (last, line.strip())
+    # Python reads no number with thousands of digits.
+    return all(text.isdecimal() and len(text) <= _MAX_DIGITS for text in numbers) and int(line) == int(last) + 1
 
 
 def _cue(times: tuple[float, float], body: list[str], is_vtt: bool) -> list[_Cue]:

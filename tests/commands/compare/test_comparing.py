@@ -1,5 +1,6 @@
 """`compare` finds planted differences, and only these."""
 
+import json
 from pathlib import Path
 
 import soundfile as sf
@@ -90,3 +91,34 @@ def test_what_cannot_be_compared(tmp_path: Path) -> None:
     refused = prepcli("compare", manifest, manifest, "--html", page)
     assert (refused.code, "a file that is not such a page" in refused.error_line) == (2, True)
     assert page.read_text() == "mine"
+
+
+def test_values_that_are_equal(tmp_path: Path) -> None:
+    """Null and NaN do not count; true differs from 1; numbers differ by more than their rounding, in lists too."""
+    line = absolute_lines()[0]
+    values = {
+        "null": ("null", None, 0),
+        "nan": ("NaN", "null", 0),
+        "gone": ("NaN", "2", 1),
+        "infinite": ("Infinity", "1e400", 0),
+        "large": ("1" + "0" * 400, "1.5", 1),
+        "bool": ("true", "1", 1),
+        "number": ("1", "1.0000000001", 0),
+        "list": ('[1, {"a": 0.1}, NaN]', '[1.0, {"a": 0.10000000001}, NaN]', 0),
+        "list_of_other": ('[1, {"a": true}]', '[1, {"a": 1}]', 1),
+        "integers": (str(10**17), str(10**17 + 1), 1),
+    }
+    for side, name in enumerate(("a.json", "b.json")):
+        fields = [f'"{field}": {value[side]}' for field, value in values.items() if value[side] is not None]
+        (tmp_path / name).write_text(f"{json.dumps(line)[:-1]}, {', '.join(fields)}}}\n")
+    for first, second in (("a.json", "b.json"), ("b.json", "a.json")):
+        found = prepcli("compare", first, second, "--json", cwd=tmp_path).json
+        assert {one["field"] for one in found["fields"]} == {name for name, value in values.items() if value[2]}
+
+
+def test_an_id_that_all_records_share(tmp_path: Path) -> None:
+    lines = [line | {"id": "x"} for line in absolute_lines()]
+    write_lines(tmp_path / "a.json", lines)
+    write_lines(tmp_path / "b.json", lines[1:])
+    found = prepcli("compare", "a.json", "b.json", "--json", cwd=tmp_path).json
+    assert (found["matched_by"], found["changed"]) == ("the paths of their audio and offsets", 0)

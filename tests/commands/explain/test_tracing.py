@@ -1,10 +1,15 @@
 """Every record of a chain, kept or dropped, is found again, with its source."""
 
+import io
 import shutil
+import tarfile
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import soundfile as sf
+from numpy.typing import NDArray
 
 from prepcli.formats.names import segment_suffix
 from tests.conftest import SHORT_CORPUS, Lines, make_set, read_lines, write_lines
@@ -84,6 +89,29 @@ def test_conversations(tmp_path: Path) -> None:
         assert len(trace["hops"]) == (2 if name in kept else 0)
 
 
+def test_a_conversation_has_the_place_of_its_first_audio(tmp_path: Path) -> None:
+    paths = [line["audio_filepath"] for line in absolute(some_lines()[:2])]
+    places = [(paths[0], 0.02, 0.03), (paths[0], 0.05, 0.04), (paths[1], 0.01, 0.02)]
+    turns: Lines = [
+        {"from": "User", "type": "audio", "value": path, "offset": start, "duration": length}
+        for path, start, length in places
+    ]
+    said: Lines = [{"from": "User", "type": "text", "value": "a"}]
+    chats = [{"id": f"c{number}", "conversations": said + turns[number:]} for number in range(3)]
+    write_lines(tmp_path / "chats.jsonl", chats)
+    run(tmp_path, "filter", "chats.jsonl", "kept.jsonl", "--keep", "duration > 0")
+    run(tmp_path, "conversations-to-tarred", "kept.jsonl", "chats", "--num-shards", 1)
+    for out in ("kept.jsonl", "chats"):
+        for number, (path, start, length) in enumerate(places):
+            (trace,) = prepcli("explain", f"c{number}", "--in", out, "--json", cwd=tmp_path).json["traces"]
+            source = trace["source"]
+            assert (source["audio"], source["start"], source["end"]) == (path, start, pytest.approx(start + length))
+    (trace,) = prepcli("explain", f"{Path(paths[0]).name}@0.06", "--in", "kept.jsonl", "--json", cwd=tmp_path).json[
+        "traces"
+    ]
+    assert trace["name"] == "c1"
+
+
 def test_audio_that_is_gone_is_named(tmp_path: Path) -> None:
     shutil.copy(SHORT_CORPUS / some_lines()[0]["audio_filepath"], tmp_path / "a.flac")
     write_lines(tmp_path / "m.json", [some_lines()[0] | {"audio_filepath": "a.flac"}])
@@ -115,6 +143,116 @@ def test_no_neighbour_stands_for_a_line_that_was_removed(tmp_path: Path) -> None
     found = prepcli("explain", f"{name}@0.035", "--in", "again.json", "--json", cwd=tmp_path).json
     assert [len(trace["hops"]) for trace in found["traces"]] == [1]
     assert "is not in its inputs any more" in found["notes"][0]
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("manifest-to-tarred", ["--num-shards", 2]),
+        ("manifest-to-tarred", ["--num-shards", 2, "--slice-with-offset", "--shuffle"]),
+        ("convert-audio", ["--target-sample-rate", 4000]),
+    ],
+)
+def test_equal_names_and_lengths(tmp_path: Path, command: str, words: list[object]) -> None:
+    manifests = two_folders(tmp_path)
+    run(tmp_path, command, manifests, "out", *words)
+    # Once more, now of the members' or files' names.
+    run(
+        tmp_path,
+        "manifest-to-tarred",
+        "out" if command != "convert-audio" else "out/manifest.json",
+        "again",
+        "--num-shards",
+        1,
+    )
+    assert_sources(tmp_path, "out", 6)
+    assert_sources(tmp_path, "again", 6)
+    for folder in ("a", "b"):
+        found = prepcli("explain", f"{folder}/u.wav", "--in", "again", "--json", cwd=tmp_path).json
+        assert [Path(trace["source"]["audio"]).parent.name for trace in found["traces"]] == [folder]
+
+
+def test_equal_names_that_were_added(tmp_path: Path) -> None:
+    two_folders(tmp_path)
+    run(tmp_path, "manifest-to-tarred", "a/m.json", "out", "--num-shards", 1)
+    run(tmp_path, "manifest-to-tarred", "b/m.json", "--concat-to", "out", "--num-shards", 1, "--allow-duplicates")
+    assert_sources(tmp_path, "out", 6)
+
+
+def test_what_nothing_tells_apart_is_noted(tmp_path: Path) -> None:
+    run(tmp_path, "manifest-to-shar", two_folders(tmp_path), "shar", "--shard-size", 10)
+    second = prepcli("explain", "cut-rec-u-0.00-0.20-2", "--in", "shar", "--json", cwd=tmp_path).json
+    assert len(second["traces"]) == 1
+    assert "may be made from 2 records in the inputs of manifest-to-shar shar" in second["notes"][0]
+
+
+def test_a_name_that_ends_like_a_time(tmp_path: Path) -> None:
+    lines = [line | {"id": f"x@{number}"} for number, line in enumerate(absolute(some_lines()))]
+    write_lines(tmp_path / "m.json", [lines[0] | {"id": "x"}, *lines])
+    run(tmp_path, "filter", "m.json", "kept.json", "--keep", "duration > 0")
+    for name, line in (("x@0", 2), ("x@3", 5), ("x@0.01", 1)):
+        (trace,) = prepcli("explain", name, "--in", "kept.json", "--json", cwd=tmp_path).json["traces"]
+        assert trace["hops"][0]["line"] == line
+
+
+def test_a_record_that_is_kept_beside_one_of_its_name_that_is_dropped(tmp_path: Path) -> None:
+    two_folders(tmp_path)
+    lines = read_lines(tmp_path / "b/m.json")
+    write_lines(tmp_path / "b/m.json", [lines[0] | {"duration": 7.0}, *lines[1:]])
+    run(tmp_path, "manifest-to-tarred", "a/m.json,b/m.json", "out", "--num-shards", 1)
+    traces = prepcli("explain", "u.wav", "--in", "out", "--json", cwd=tmp_path).json["traces"]
+    verdicts = {Path(trace["source"]["audio"]).parent.name: trace["verdict"] for trace in traces}
+    assert verdicts == {"a": "kept", "b": "dropped"}
+
+
+def two_folders(folder: Path) -> str:
+    """The manifests of two folders with the same names, in which all records have one length."""
+    for seed, name in enumerate(("a", "b")):
+        (folder / name).mkdir()
+        noise = np.random.default_rng(seed).normal(0, 0.1, 6400).astype(np.float32)
+        sf.write(folder / name / "u.wav", noise[:1600], 8000)
+        sf.write(folder / name / "talk.wav", noise, 8000)
+        places: list[tuple[str, Lines]] = [("u.wav", [{}]), ("talk.wav", [{"offset": 0.2}, {"offset": 0.6}])]
+        lines = [
+            {"audio_filepath": file, **place, "duration": 0.2, "text": "a"} for file, all in places for place in all
+        ]
+        write_lines(folder / name / "m.json", lines)
+    return "a/m.json,b/m.json"
+
+
+def assert_sources(folder: Path, out: str, count: int) -> None:
+    """Each record is made from the audio that it has."""
+    lines = [line for path in sorted(folder.glob(f"{out}/**/manifest*.json")) for line in read_lines(path)]
+    assert len(lines) == count
+    sources = set()
+    for line in lines:
+        name = f"{line['audio_filepath']}@{line['offset'] + 0.01}" if "offset" in line else line["audio_filepath"]
+        found = prepcli("explain", name, "--in", out, "--json", cwd=folder).json
+        (trace,) = found["traces"]
+        assert found["notes"] == []
+        source = trace["source"]
+        sources.add((source["audio"], source["start"]))
+        whole, rate = sf.read(source["audio"])
+        expected = whole[round(source["start"] * rate) :][:1600]
+        made = audio_of(folder / out, line)
+        if len(made) == len(expected):
+            np.testing.assert_array_equal(made, expected)
+        else:  # of half the rate
+            assert np.corrcoef(made, expected[::2])[0, 1] > 0.5
+    assert len(sources) == count
+
+
+def audio_of(out: Path, line: dict[str, Any]) -> NDArray[np.float64]:
+    name, start = line["audio_filepath"], line.get("offset", 0)
+    path = out / name
+    if not path.exists():
+        with tarfile.open(out / f"audio_{line['shard_id']}.tar") as members:
+            member = members.extractfile(name)
+            assert member is not None
+            samples, rate = sf.read(io.BytesIO(member.read()))
+    else:
+        samples, rate = sf.read(path)
+    return np.asarray(samples[round(start * rate) :][: round(line["duration"] * rate)])
 
 
 def absolute(lines: Lines) -> Lines:

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 import prepcli as api
 from prepcli.commands.find_duplicates import command
 from prepcli.commands.find_duplicates import prints as prints_module
-from prepcli.commands.find_duplicates.prints import read_prints
+from prepcli.commands.find_duplicates.certificate import certificate_of
+from prepcli.commands.find_duplicates.prints import read_all_prints, read_prints
 from prepcli.errors import UsageError
 from tests.conftest import MINI_CORPUS, Lines, read_lines, write_lines
 from tests.support.running import prepcli
@@ -244,6 +245,11 @@ def test_damaged_prints_are_refused(inputs: tuple[Path, Path], tmp_path: Path) -
         "no arrays": (with_header(arrays=[]), "contradicts itself"),
         "a negative array": (with_header(arrays=[*header["arrays"], ["text", "<u8", -1]]), "contradicts itself"),
         "a digest": (with_header(digests=header["digests"] | {"audio": "0"}), "its digests contradict"),
+        "a salt": (with_header(salt="0" * 32), "another salt"),
+        "no salt": (with_header(salt="x"), "another salt"),
+        "no counts": (with_header(without={}), "contradicts itself"),
+        "a negative count": (with_header(skipped=-1), "contradicts itself"),
+        "many rejects": (with_header(rejected=header["records"] + 1), "contradicts itself"),
         "a manifest": (inputs[0].read_bytes(), "it is not a file of prints"),
         "audio": ((inputs[0].parent / "0.wav").read_bytes(), "it is not a file of prints"),
         "empty": (b"", "it is not a file of prints"),
@@ -262,3 +268,22 @@ def test_damaged_prints_are_refused(inputs: tuple[Path, Path], tmp_path: Path) -
     assert "has another digest" in refused_by.error_line
     missing = prepcli("find-duplicates", inputs[1], tmp_path / "out.jsonl", "--against", tmp_path / "none.prints")
     assert "not found" in missing.error_line
+
+
+def test_names_of_prints(inputs: tuple[Path, Path], tmp_path: Path) -> None:
+    """A comma in a name does no harm, and a certificate names two files of one name differently."""
+    test, train = inputs
+    paths = [tmp_path / "a, b {1}.prints", tmp_path / "more" / "a, b {1}.prints"]
+    for path in paths:
+        assert prepcli("find-duplicates", test, "--write-prints", path, "--by", "text").code == 0
+    assert [prints.path for prints in read_all_prints("--against", str(paths[0]))] == [str(paths[0])]
+    headers = [read_prints("--against", str(path)) for path in paths]
+    certificate = certificate_of(headers[0].header, headers, [], ["audio", "text"])
+    names = ["a, b {1}.prints", "a, b {1}.prints (2)"]
+    assert [side["file"] for side in certificate["prints"]] == names
+    not_there = [row["side"] for row in certificate["not_compared"] if row["by"] == "audio"]
+    assert not_there == ["inputs", *names]
+    nothing = write_lines(tmp_path / "no.json", [{"audio_filepath": "no.wav", "duration": 1.0}])
+    assert prepcli("find-duplicates", nothing, "--write-prints", tmp_path / "no", "--max-rejects", 1).code == 0
+    refused = prepcli("find-duplicates", train, tmp_path / "out.jsonl", "--against", tmp_path / "no")
+    assert (refused.code, "the prints have nothing to compare" in refused.error_line) == (2, True)

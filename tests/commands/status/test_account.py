@@ -67,6 +67,33 @@ def test_two_inputs_and_a_record_without_duration(tmp_path: Path, short_corpus: 
     assert found["seconds_kept"] + sum(found["left_out"].values()) == pytest.approx(found["seconds_in"], abs=1e-5)
 
 
+def test_what_is_read_several_times_is_named(tmp_path: Path) -> None:
+    lines = [{"audio_filepath": f"{n}.wav", "duration": 1.0 + n} for n in range(6)]
+    write_lines(tmp_path / "m.json", lines)
+    run(tmp_path, "filter", "m.json", "all.json", "--keep", "duration > 1")
+    run(tmp_path, "filter", "all.json", "long.json", "--keep", "duration > 3")
+    run(tmp_path, "filter", "all.json", "short.json", "--keep", "duration <= 3")
+    run(tmp_path, "filter", "long.json,short.json,long.json", "both.json", "--keep", "duration > 2")
+    found = prepcli("status", "--account", "both.json", "--json", cwd=tmp_path).json
+    assert (found["seconds_in"], found["seconds_kept"]) == (21, 3 + 2 * 15)
+    # all.json is read twice, and so is long.json.
+    assert found["left_out"] == {"read several times": -20 - 15, "by rule": 1 + 5 + 15 + 2}
+    run(tmp_path, "filter", "m.json,m.json", "twice.json", "--keep", "duration > 5")
+    found = prepcli("status", "--account", "twice.json", "--json", cwd=tmp_path).json
+    assert (found["seconds_in"], found["seconds_kept"], found["left_out"]) == (42, 12, {"by rule": 30})
+
+
+def test_an_input_that_has_changed_is_named(tmp_path: Path) -> None:
+    lines = [{"audio_filepath": f"{n}.wav", "duration": 1.0 + n} for n in range(6)]
+    write_lines(tmp_path / "m.json", lines)
+    run(tmp_path, "filter", "m.json", "all.json", "--keep", "duration > 1")
+    run(tmp_path, "filter", "all.json", "long.json", "--keep", "duration > 3")
+    run(tmp_path, "filter", "m.json", "all.json", "--keep", "duration > 2", "--overwrite")
+    found = prepcli("status", "--account", "long.json", "--json", cwd=tmp_path).json
+    assert found["left_out"] == {"by rule": 3 + 5, "its input has changed since": -2}
+    assert found["seconds_in"] == found["seconds_kept"] + sum(found["left_out"].values())
+
+
 def test_overlap_that_is_left_out_counts_once(tmp_path: Path) -> None:
     (tmp_path / "talks").mkdir()
     sf.write(tmp_path / "talks/a.wav", np.random.default_rng(0).normal(0, 0.1, 10 * RATE), RATE)
@@ -79,6 +106,21 @@ def test_overlap_that_is_left_out_counts_once(tmp_path: Path) -> None:
     assert {*found["left_out"]} == {"pauses", "overlap"}  # and nothing that makes up for a sum that is wrong
     assert found["seconds_in"] == 10
     assert found["seconds_kept"] + sum(found["left_out"].values()) == pytest.approx(10, abs=1e-4)
+
+
+def test_lines_outside_of_a_recording_have_none_of_its_seconds(tmp_path: Path) -> None:
+    (tmp_path / "talks").mkdir()
+    sf.write(tmp_path / "talks/a.wav", np.random.default_rng(0).normal(0, 0.1, 10 * RATE), RATE)
+    times = ("00:01,000 --> 00:03,000", "00:04,000 --> 00:04,000", "00:09,000 --> 00:12,000", "00:20,000 --> 00:22,000")
+    (tmp_path / "talks/a.srt").write_text("\n\n".join(f"{time}\nWords." for time in times))
+    run(tmp_path, "segment", "talks", "segments.json", "--by", "times", "--times", "talks", "--pad", 0)
+    found = prepcli("status", "--account", "segments.json", "--json", cwd=tmp_path).json
+    assert (found["seconds_in"], found["seconds_kept"]) == (10, 2)
+    assert found["left_out"] == {"bad_offset": 1, "bad_duration": 0, "pauses": 7}
+    kept = prepcli("explain", "a.wav@2", "--in", "segments.json", "--json", cwd=tmp_path).json["traces"]
+    assert [trace["verdict"] for trace in kept] == ["kept"]
+    pause = prepcli("explain", "a.wav@6", "--in", "segments.json", cwd=tmp_path)
+    assert (pause.code, "it is in a pause between records" in pause.error_line) == (2, True)
 
 
 def test_what_cannot_be_added_up(tmp_path: Path, short_corpus: Path) -> None:

@@ -54,6 +54,9 @@ def cues(text: str, *, is_vtt: bool = False) -> list[tuple[float, float, str | N
             '1\n00:00:01,000 --> 00:00:02,000\n{\\an8}<i>a</i> <font color="#fff">b</font> <unk> 1 < 2 &amp;\n',
             [(1, 2, "a b <unk> 1 < 2 &amp;")],
         ),
+        # A number without end, and one that is text.
+        (f"1\n00:00:01,000 --> 00:00:02,000\none\n\n{'9' * 5000}\n", [(1, 2, f"one {'9' * 5000}")]),
+        ("1\n00:00:01,000 --> 00:00:02,000\none\n\n1984\n", [(1, 2, "one 1984")]),
         ("1\n00:00:05,000 --> 00:00:07,000\nb\n\n2\n00:00:01,000 --> 00:00:06,000\na\n", [(5, 7, "b"), (1, 6, "a")]),
     ],
 )
@@ -144,6 +147,8 @@ def test_what_is_said_again_stays() -> None:
             "talk.srt:4: there is a text before the first cue",
         ),
         ("no cue at all\n", "it has no cue"),
+        ("1\n00:00:01,000 --> 00:00:02,000\none\n\n2\n00:00:0", "it ends within cue 2"),
+        ("1\n00:00:01,000 --> 00:00:02,000\none\n\n2\n", "it ends within cue 2"),
     ],
 )
 def test_damaged_times_are_never_guessed(text: str, message: str) -> None:
