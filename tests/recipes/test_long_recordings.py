@@ -125,8 +125,9 @@ def test_one_recording_cannot_be_divided_but_its_segments_can(tmp_path: Path) ->
     (tmp_path / "talks").mkdir()
     for suffix in (".flac", ".srt"):
         shutil.copy(tmp_path / f"all/podcast{suffix}", tmp_path / "talks")
-    few = {"SHARDS": "1", "DEV": "2", "LONGEST": "10", "BINS": "2"}
-    inputs = partial(run, "long_recordings", tmp_path, TALKS="talks", WORK="work", **few)
+    inputs = partial(
+        run, "long_recordings", tmp_path, TALKS="talks", WORK="work", SHARDS="1", DEV="2", LONGEST="10", BINS="2"
+    )
     done = inputs()
     assert done.returncode == 2
     assert "BY=none draws each segment for itself" in done.stderr
