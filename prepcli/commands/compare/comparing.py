@@ -1,9 +1,10 @@
 """Matches the records of two sets, and finds in what they differ."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import islice
+from operator import add
 from typing import Any, NamedTuple
 
 import msgspec
@@ -21,7 +22,7 @@ from prepcli.commands.compare.report import (
 from prepcli.commands.compare.report import Records as SomeRecords
 from prepcli.engine.run.crashes import map_refusing_crashes
 from prepcli.errors import RecordRejected
-from prepcli.formats.names import segment_suffix
+from prepcli.formats.names import normal_path, segment_suffix, tagged
 from prepcli.formats.shar import recording_id, segment_id
 from prepcli.interface.bars import with_bar
 from prepcli.interface.shared_options import SetInput
@@ -146,28 +147,43 @@ def _ways(first: Records, second: Records) -> Iterator[tuple[str, Hashes, Hashes
         else:
             yield f"{way} and offsets", _with_offset(keys, first), _with_offset(others, second)
     for made, source in ((second, first), (first, second)):
-        for names in _names_of_writers(source):
-            for key in ("file_id", "id"):
-                hashes = made.index.keys[key]
-                if hashes.all():
-                    yield "names that writers make", *((names, hashes) if source is first else (hashes, names))
+        made_keys = [hashes for key in ("file_id", "id") if (hashes := made.index.keys[key]).all()]
+        for plain, marked in _names_of_writers(source):
+            for hashes in made_keys:
+                # Writers mark only the names that several files would have.
+                names = np.where(np.isin(marked, hashes), marked, plain)
+                yield "names that writers make", *((names, hashes) if source is first else (hashes, names))
 
 
-def _names_of_writers(records: Records) -> Iterator[Hashes]:
-    """The hashes of the names that writers give the records: of relative and absolute paths, also of segments."""
+def _names_of_writers(records: Records) -> Iterator[tuple[Hashes, Hashes]]:
+    """The hashes of the names that writers give the records: of relative and absolute paths, also of segments.
+
+    The second of each pair are those of records whose names several files would have.
+    """
+    folders = {folder: records.base_dirs.index(folder) for folder in records.base_dirs}
     parts = []
     for number in range(len(records)):
         record = records.record(number)
         paths = (record.audio_filepath, records.audio_path(number, record.audio_filepath))
-        parts.append((paths, record.offset, record.duration))
+        segment = segment_suffix(record.offset, record.duration)
+        identity = folders[records.base_dir(number)], normal_path(record.audio_filepath)
+        parts.append((paths, record.offset, record.duration, segment, identity))
     for which in (0, 1):
-        for names in (
-            (file_id(paths[which]) for paths, _, _ in parts),
-            (path_id(paths[which]) for paths, _, _ in parts),
-            (path_id(paths[which]) + segment_suffix(offset, duration) for paths, offset, duration in parts),
-            (segment_id("cut", recording_id(paths[which]), offset, duration) for paths, offset, duration in parts),
-        ):
-            yield np.frombuffer(b"".join(map(key_bytes, names)), "<u8")
+        names = [path_id(paths[which]) for paths, *_ in parts]
+        marked = [tagged(name, *identity) for name, (*_, identity) in zip(names, parts, strict=True)]
+        segments = [segment for *_, segment, _ in parts]
+        files = _hashes(file_id(paths[which]) for paths, *_ in parts)
+        cuts = _hashes(
+            segment_id("cut", recording_id(paths[which]), offset, duration) for paths, offset, duration, *_ in parts
+        )
+        yield files, files
+        yield _hashes(names), _hashes(marked)
+        yield _hashes(map(add, names, segments)), _hashes(map(add, marked, segments))
+        yield cuts, cuts
+
+
+def _hashes(names: Iterable[str]) -> Hashes:
+    return np.frombuffer(b"".join(map(key_bytes, names)), "<u8")
 
 
 def _with_offset(keys: Hashes, records: Records) -> Hashes:

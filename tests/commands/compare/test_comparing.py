@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import soundfile as sf
 
 from tests.conftest import SHORT_CORPUS, make_set, read_lines, write_lines
@@ -46,6 +47,23 @@ def test_planted_differences(tmp_path: Path) -> None:
     assert "The sets differ" in page.read_text()
     unread = prepcli("compare", "a.json", "b.json", "--no-audio", "--json", cwd=tmp_path).json
     assert (unread["audio"]["not_compared"], unread["changed"]) == (2, 1)
+
+
+def test_names_that_several_files_have(tmp_path: Path) -> None:
+    """A writer marks them; one that only one file has stays as it is."""
+    paths = []
+    for folder in "ab":
+        (tmp_path / folder).mkdir()
+        lines = [{"audio_filepath": f"{name}.wav", "duration": 0.5, "text": folder} for name in ("x", "y", folder)]
+        for place, line in enumerate(lines):
+            noise = np.random.default_rng([ord(folder), place]).normal(0, 999, 8000).astype(np.int16)
+            sf.write(tmp_path / folder / str(line["audio_filepath"]), noise, 16000)
+        paths.append(str(write_lines(tmp_path / folder / "m.json", lines)))
+    for name, more in {"whole": (), "cut": ("--slice-with-offset",)}.items():
+        prepcli("manifest-to-tarred", ",".join(paths), tmp_path / name, "--num-shards", 1, *more)
+        found = prepcli("compare", ",".join(paths), tmp_path / name, "--json").json
+        assert (found["matched"], found["audio"]["same_samples"]) == (6, 6), name
+        assert [one["field"] for one in found["fields"]] == ["sampling_rate"]
 
 
 def test_a_manifest_and_sets_made_of_it(tmp_path: Path) -> None:
