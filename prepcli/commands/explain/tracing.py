@@ -12,7 +12,7 @@ from prepcli.audio.probe import probe
 from prepcli.commands.explain.found import Best, Found, num_places
 from prepcli.commands.explain.report import Explanation, Hop, Source, Trace
 from prepcli.commands.inspect.rows import LineKind, Row, read_rows
-from prepcli.engine.run.chain import Step, chain_of
+from prepcli.engine.run.chain import Step, absolute_in, chain_of
 from prepcli.engine.state.plan import AUDIO_BASE_DIRS
 from prepcli.errors import PrepcliError, RecordRejected, UsageError
 from prepcli.formats.lenient_json import decode_json
@@ -216,9 +216,9 @@ class _Tracing:
 
     def _rejects(self, step: Step, sign: bytes = b"") -> Iterator[tuple[Row, Found]]:
         for reject in step.rejects(sign):
-            manifest = os.path.join(step.plan.run_in, str(reject.get("manifest_filepath", "")))
-            place = os.path.normpath(manifest), int(reject.get("manifest_line", 0))
-            yield reject, Found(*place, reject, self._folder(step, manifest))
+            manifest = absolute_in(step.plan.run_in, str(reject.get("manifest_filepath", "")))
+            line = int(reject.get("manifest_line", 0))
+            yield reject, Found(manifest, line, reject, self._folder(step, manifest))
 
     def _in_container(self, path: str, number: int) -> Iterator[Found]:
         try:

@@ -52,7 +52,7 @@ class Step:
     @property
     def inputs(self) -> list[str]:
         """The absolute paths or addresses of the inputs with records, in their order; one may be there twice."""
-        return [_absolute(path, self.plan.run_in) for path in _inputs_with_records(self.plan)]
+        return [absolute_in(self.plan.run_in, path) for path in _inputs_with_records(self.plan)]
 
     @cached_property
     def files(self) -> set[str]:
@@ -135,8 +135,9 @@ class _Chain:
         return []
 
 
-def _absolute(path: str, run_in: str) -> str:
-    return path if is_address(path) else os.path.normpath(os.path.join(run_in, path))
+def absolute_in(folder: str, path: str) -> str:
+    """The path from the root, if it starts in `folder`; an address as it is."""
+    return path if is_address(path) else os.path.normpath(os.path.join(folder, path))
 
 
 def _inputs_with_records(plan: StoredPlan) -> list[str]:
