@@ -1,5 +1,6 @@
 """Lines are read by the numbers of their records, and a file that changes is noticed."""
 
+import json
 import os
 import pickle
 import random
@@ -10,6 +11,7 @@ import pytest
 from prepcli.errors import InputChangedError
 from prepcli.manifest.index import index_manifests
 from prepcli.manifest.reader import MAX_LINES, LineReader
+from prepcli.storage.input_files import read_at
 from tests.manifest.test_index import manifest
 from tests.manifest.test_scan import write_manifest
 
@@ -70,3 +72,21 @@ def test_long_lines_are_read_a_few_at_a_time(tmp_path: Path) -> None:
     path.write_bytes((line + b"\n") * 9)
     with LineReader(index_manifests([str(path)])) as reader:
         assert [reader.take(range(at, 9)) for at in (0, 3, 8)] == [3, 3, 1]
+
+
+def test_what_lies_between_lines_that_are_far_apart_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "m.json"
+    line = json.dumps({"audio_filepath": "a.wav", "duration": 1.0, "text": "x" * 3000}).encode()
+    path.write_bytes((line + b"\n") * 600)
+    sizes = []
+
+    def counting(file: int, size: int, offset: int) -> bytes:
+        sizes.append(size)
+        return read_at(file, size, offset)
+
+    monkeypatch.setattr("prepcli.manifest.reader.read_at", counting)
+    with LineReader(index_manifests([str(path)])) as reader:
+        assert reader.take([0, 1, 300, 302, 599]) == 5
+    assert sizes == [2 * len(line) + 1, 3 * len(line) + 2, len(line)]

@@ -12,7 +12,7 @@ import msgspec
 
 from prepcli.engine.publishing.hashes import sha256_of
 from prepcli.engine.publishing.rejects import is_asked_for
-from prepcli.engine.run.chain import Step, chain_of
+from prepcli.engine.run.chain import Step, absolute_in, chain_of
 from prepcli.errors import RejectReason, UsageError
 from prepcli.gate import MAX_SECONDS
 from prepcli.interface.printing import aligned, as_text, short_path
@@ -220,7 +220,7 @@ def _seconds_in(paths: Sequence[str]) -> float:
 
 def _has_other_input(step: Step) -> bool:
     """Whether a manifest is another than the one that the run has read."""
-    digests = {os.path.normpath(os.path.join(step.plan.run_in, one["path"])): one["sha256"] for one in step.plan.inputs}
+    digests = {absolute_in(step.plan.run_in, one["path"]): one["sha256"] for one in step.plan.inputs}
     manifests = (path for path in dict.fromkeys(step.inputs) if path.endswith((".json", ".jsonl")))
     # Some commands note the digest of the content, others one of the digests of its parts.
     return any(
