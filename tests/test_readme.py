@@ -138,6 +138,26 @@ def test_commands_shown_elsewhere(command: str, tmp_path: Path) -> None:
     assert done.out.startswith(output)
 
 
+def typed() -> list[list[str]]:
+    """The words of the calls of prepcli in the `bash` blocks of the README and the docs, and within their texts."""
+    blocks = re.findall(r"^ *```bash\n(.*?)^ *```", PAGES, flags=re.MULTILINE | re.DOTALL)
+    lines = "".join(blocks).replace("\\\n", " ").splitlines()
+    lines += re.findall(r"`(prepcli [a-z-]+ [^`…]+)`", PAGES)
+    calls = [words for line in lines if (words := shlex.split(line, comments=True))[:1] == ["prepcli"]]
+    return [words for words in calls if words[1:] != ["download", "NAME"]]
+
+
+def test_commands_that_the_pages_name_are_understood() -> None:
+    """Their options, values and arguments: with `--help` a command checks them, and does nothing else."""
+    calls = typed()
+    assert len(calls) > 150
+    for words in calls:
+        end = next((at for at, word in enumerate(words) if word in ("|", ">", "&&", ";", "2>&1")), len(words))
+        length = 3 if words[1] == "download" else 2
+        done = prepcli(*words[1:length], "--help", *words[length:end])
+        assert done.code == 0, (words, done.err)
+
+
 def test_options_that_the_pages_name_exist() -> None:
     helps = "".join(prepcli(*command.split(), "--help").out for command in COMMANDS)
     helps += prepcli("--help").out
