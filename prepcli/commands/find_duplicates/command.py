@@ -163,8 +163,10 @@ def find_duplicates(
     from prepcli.commands.find_duplicates.rows import AUDIO, NEAR_AUDIO, Rows
     from prepcli.commands.find_duplicates.twins import by_duration
     from prepcli.engine.run.function import run
+    from prepcli.engine.state.plan import CONVERSATIONS
     from prepcli.interface.calls import current_call
     from prepcli.jobs.inputs.conversations import conversations_among
+    from prepcli.jobs.inputs.kinds import are_conversations
     from prepcli.jobs.record_job import RecordContents, RecordUnit, even_bounds, units_of
     from prepcli.jobs.source import RecordSource, items
     from prepcli.planning.split import seconds_of
@@ -232,6 +234,7 @@ def find_duplicates(
 
     settings = source.settings | {"--by": default if by is None else str(by), "inputs": source.input_of}
     settings |= files.settings | ({"--against": [os.path.basename(one.path) for one in prints]} if prints else {})
+    settings |= {CONVERSATIONS: True} if any(map(are_conversations, source.manifests)) else {}
     report = run(output, plan, write, join, settings=settings, reads_audio_files=reads_audio, telemetry=("between",))
     return msgspec.convert(report, DuplicatesReport, from_attributes=True)
 

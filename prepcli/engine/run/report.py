@@ -16,7 +16,7 @@ from prepcli.engine.publishing.rejects import (
     is_unlisted,
     num_retryable,
 )
-from prepcli.engine.state.plan import AUDIO_BASE_DIRS, FINISH_UNIT, AnyPlan
+from prepcli.engine.state.plan import AUDIO_BASE_DIRS, CONVERSATIONS, FINISH_UNIT, AnyPlan
 from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.workspace import Workspace, read_document
 from prepcli.errors import RejectReason, option
@@ -272,7 +272,8 @@ def repair_command(command: str, rejects: Mapping[str, int], listed_in: str, set
         listed_in: the path of the file with the rejects.
         settings: the settings of the run, with the folders from which relative audio paths start.
     """
-    if command.startswith(_NOT_TO_FIX) or not any(reason in rejects for reason in _WRONG_DURATIONS):
+    is_of_no_use = command.startswith(_NOT_TO_FIX) or settings.get(CONVERSATIONS)
+    if is_of_no_use or not any(reason in rejects for reason in _WRONG_DURATIONS):
         return None
     folders = settings.get(AUDIO_BASE_DIRS) or []
     if len(folders) != 1:  # rejects.jsonl mixes paths that start from several folders

@@ -22,6 +22,8 @@ UNITS_FOLDER = "units"
 """The folder in OUT.prepcli with the units of its plan (`prepcli.engine.state.stored_units`)."""
 AUDIO_BASE_DIRS = "audio folders"
 """The name of the setting that holds the folders from which relative audio paths start."""
+CONVERSATIONS = "conversations"
+"""The name of the setting that is true if there are conversations among the inputs, whose rejects are no records."""
 _CHUNK = 1 << 14
 
 

@@ -82,6 +82,15 @@ def test_conversations_that_share_audio(folder: Path) -> None:
     assert (alone.code, groups(folder / "alone.jsonl")) == (0, [("audio", [("one", [1, 3]), ("two", [2, 3])])])
 
 
+def test_rejects_that_fix_durations_does_not_read(folder: Path) -> None:
+    """A turn beyond its audio is not a record: no command that measures durations is named."""
+    chats = write_lines(folder / "far.jsonl", [chat("far", turn("a.wav", duration=99)), chat("near", turn("a.wav"))])
+    call = ("find-duplicates", chats, folder / "far_out.jsonl", "--by", "audio", "--max-rejects", 1, "--json")
+    done = prepcli(*call)
+    assert (done.code, done.json["rejects_by_reason"], done.json["repair_with"]) == (0, {"beyond_audio": 1}, None)
+    assert prepcli("status", folder / "far_out.jsonl", "--json").json["repair_with"] is None
+
+
 def test_nearly_the_same_audio_in_a_set(folder: Path) -> None:
     """A set in tars and a file are compared as two files are; the test set is what a leak is in."""
     test = write_lines(folder / "test.jsonl", [chat("test", turn("b.wav"), turn("Yes.", "Assistant"))])
