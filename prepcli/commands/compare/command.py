@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def compare(
     before: Annotated[
         PathText,
-        Option("NeMo manifest(s) or a data set.", metavar="A", is_argument=True, takes_address=True),
+        Option("NeMo manifest(s), a data set, or conversations.", metavar="A", is_argument=True, takes_address=True),
     ],
     after: Annotated[
         PathText,
@@ -37,7 +37,7 @@ def compare(
     Records are matched by their ids, by the paths or names of their audio, or by the names that prepcli's writers make
     of them, and by their offsets: by what matches most, which the result names. Audio that lies at two paths is
     decoded: it is the same file, the same samples in another form, or other audio. Names, paths, offsets and shards are
-    no changes.
+    no changes. Of conversations the turns are compared.
 
     Example: prepcli compare release_1/train.json release_2/train.json
 

@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, zip_longest
 from operator import add
 from typing import Any, NamedTuple
 
@@ -27,10 +27,12 @@ from prepcli.formats.shar import recording_id, segment_id
 from prepcli.interface.bars import with_bar
 from prepcli.interface.shared_options import SetInput
 from prepcli.jobs.ids import GIVEN_ID, ID_KEYS, file_id, path_id
+from prepcli.jobs.inputs.conversations import conversations_among
 from prepcli.jobs.inputs.named import manifests_of
 from prepcli.jobs.records import Records
 from prepcli.jobs.same_audio import real_file
 from prepcli.manifest.columns import key_bytes
+from prepcli.manifest.conversations import Turn, turns_of
 from prepcli.manifest.fields import decode_value
 from prepcli.planning.hashing import Hashes, mix64, num_distinct, occurrences
 from prepcli.planning.split import Indices
@@ -38,7 +40,10 @@ from prepcli.storage.containers import own_name
 
 _PLACE = {"audio_filepath", "offset", "shard_id", "source_audio_offset", "manifest_filepath", "manifest_line"}
 """The fields that say where the audio is."""
+_TURNS = "conversations"
 _OTHER_AUDIO = ("other_rate", "other", "unreadable")
+_KINDS_OF_TURNS = ("same_samples", *_OTHER_AUDIO)
+"""The last that applies to a turn is that of its conversation."""
 _SAME = 1e-6
 """Numbers that differ by less are equal."""
 _ENOUGH = 0.9
@@ -53,7 +58,7 @@ _WAYS = {
 
 
 class _Span(NamedTuple):
-    """The audio of a record: absolute path, offset and duration in seconds, and the value of its field `channel`."""
+    """Audio of a record or of a turn: absolute path, offset and duration in seconds, and the value of `channel`."""
 
     path: str
     offset: float
@@ -84,7 +89,7 @@ def compare_sets(before: str, after: str, num_workers: int, *, reads_audio: bool
     fields: dict[str, FieldChange] = {}
     pairs = iter(with_bar(zip(of_first.tolist(), of_second.tolist(), strict=True), len(of_first), "compare", "records"))
     while some := list(islice(pairs, _PAIRS_AT_ONCE)):
-        spans = [(_span(sides[0], one), _span(sides[1], other)) for one, other in some]
+        spans = [(_spans(sides[0], one), _spans(sides[1], other)) for one, other in some]
         is_moved = [one != other for one, other in spans]
         moved = [pair for pair, is_it in zip(spans, is_moved, strict=True) if is_it and reads_audio]
         verdicts = map_refusing_crashes(_compare_audio, moved, num_workers) if moved else iter(())
@@ -101,7 +106,8 @@ def compare_sets(before: str, after: str, num_workers: int, *, reads_audio: bool
 
 
 def _read(spec: str, num_workers: int) -> Records:
-    return Records(manifests_of(spec, SetInput()), keys={**ID_KEYS, "id": GIVEN_ID}, num_workers=num_workers)
+    manifests = manifests_of(spec, SetInput(), others=conversations_among(None))
+    return Records(manifests, keys={**ID_KEYS, "id": GIVEN_ID}, num_workers=num_workers)
 
 
 def _facts(spec: str, records: Records) -> SetFacts:
@@ -119,6 +125,8 @@ def _others(records: Records, matched: Indices) -> SomeRecords:
 def _name_of(records: Records, number: int) -> str:
     """The name of a record for people, as `prepcli explain` takes it; of audio in a container, that of the member."""
     record = records.record(number)
+    if records.is_conversation(number):
+        return str(record.get("id"))
     return f"{own_name(record.audio_filepath)}" + (f"@{record.offset:.3f}" if record.offset else "")
 
 
@@ -195,10 +203,17 @@ def _numbered(keys: Hashes) -> Hashes:
     return mix64(keys + occurrences(keys).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
 
 
-def _span(records: Records, number: int) -> _Span:
-    record = records.record(number)
-    path = real_file(records.base_dir(number), record.audio_filepath)
-    return _Span(path, record.offset, record.duration, record.get("channel"))
+def _spans(records: Records, number: int) -> tuple[_Span, ...]:
+    """The audio of a record, or of the turns of a conversation."""
+    record, folder = records.record(number), records.base_dir(number)
+    if not records.is_conversation(number):
+        path = real_file(folder, record.audio_filepath)
+        return (_Span(path, record.offset, record.duration, record.get("channel")),)
+    return tuple(
+        _Span(real_file(folder, turn.audio), turn.offset, turn.duration or 0.0, turn.more.get("channel"))
+        for turn in turns_of({_TURNS: record.get(_TURNS)})
+        if turn.text is None
+    )
 
 
 @lru_cache(maxsize=1)
@@ -206,10 +221,18 @@ def _probes() -> Probes:
     return Probes(2)
 
 
-def _compare_audio(pair: tuple[_Span, _Span]) -> str:
-    """The name of the field of `AudioChange` for the audio of two records."""
+def _compare_audio(pair: tuple[tuple[_Span, ...], tuple[_Span, ...]]) -> str:
+    """The name of the field of `AudioChange` for the audio of two records that is not at one place."""
+    before, after = pair
+    if len(before) != len(after):
+        return "other"
+    kinds = [_compare_spans(*both) for both in zip(before, after, strict=True) if both[0] != both[1]]
+    return max(kinds, key=_KINDS_OF_TURNS.index)
+
+
+def _compare_spans(*both: _Span) -> str:
     decoded = []
-    for span in pair:
+    for span in both:
         try:
             info = _probes()(span.path)
             segment = locate(span.path, info, span.offset, span.duration, span.channel, DUPLICATES, span.path)
@@ -226,8 +249,10 @@ def _compare_fields(
     sides: tuple[Records, Records], pair: tuple[int, int], name: str, fields: dict[str, FieldChange]
 ) -> bool:
     """Add the differences of two records to `fields`; returns whether there are any."""
-    before, after = (records.record(number).fields for records, number in zip(sides, pair, strict=True))
+    before, after = (_fields(records, number) for records, number in zip(sides, pair, strict=True))
     differs = False
+    if _TURNS in before and _TURNS in after:
+        before[_TURNS], after[_TURNS] = _first_other_turn(before[_TURNS], after[_TURNS])
     for field in (before.keys() | after.keys()) - _PLACE:
         old, new = (_present(fields.get(field)) for fields in (before, after))
         if old is new is None or (old is not None and new is not None and _are_equal(old, new)):
@@ -240,6 +265,27 @@ def _compare_fields(
         kind = "added" if old is None else "removed" if new is None else "changed"
         setattr(change, kind, getattr(change, kind) + 1)
     return differs
+
+
+def _fields(records: Records, number: int) -> dict[str, msgspec.Raw]:
+    """The fields of a record; the turns of a conversation without the places of their audio."""
+    fields = dict(records.record(number).fields)
+    if records.is_conversation(number):
+        turns = turns_of({_TURNS: decode_value(fields[_TURNS])})
+        fields[_TURNS] = msgspec.Raw(msgspec.json.encode(list(map(_said, turns))))
+    return fields
+
+
+def _said(turn: Turn) -> dict[str, Any]:
+    of_audio = {"type": "audio", "duration": turn.duration}
+    return {"from": turn.role} | (of_audio if turn.text is None else {"value": turn.text})
+
+
+def _first_other_turn(before: msgspec.Raw, after: msgspec.Raw) -> tuple[msgspec.Raw, msgspec.Raw]:
+    """The first turn of two conversations that differs; null where one has no more turns, or if none differs."""
+    turns = zip_longest(decode_value(before), decode_value(after))
+    one, other = next((both for both in turns if not _are_same(*both)), (None, None))
+    return msgspec.Raw(msgspec.json.encode(one)), msgspec.Raw(msgspec.json.encode(other))
 
 
 def _present(value: msgspec.Raw | None) -> msgspec.Raw | None:

@@ -7,6 +7,7 @@ import numpy as np
 import soundfile as sf
 
 from tests.conftest import SHORT_CORPUS, make_set, read_lines, write_lines
+from tests.support.conversations import conversations_of
 from tests.support.running import prepcli
 
 
@@ -98,6 +99,31 @@ def test_segments_and_lines_that_occur_twice(tmp_path: Path) -> None:
     assert (found["matched"], found["gone"]["records"], found["added"]["records"]) == (3, 1, 0)
     changes = {one["field"]: (one["before"], one["after"], one["changed"]) for one in found["fields"]}
     assert changes == {"duration": ("0.02", "0.025", 1)}
+
+
+def test_conversations(tmp_path: Path) -> None:
+    """A file and a set made of it, and planted changes: of a text, of audio, of the number of turns."""
+    lines = conversations_of(absolute_lines())
+    chats = write_lines(tmp_path / "chats.jsonl", lines)
+    made = prepcli("conversations-to-tarred", chats, tmp_path / "set", "--shuffle", "--form", "nemo")
+    assert made.code == 0, made.err
+    found = prepcli("compare", chats, tmp_path / "set", "--json").json
+    assert (found["matched"], found["changed"], found["fields"]) == (len(lines), 0, [])
+    assert found["audio"]["same_samples"] == len(lines)
+    other = json.loads(json.dumps(lines[::-1]))
+    other[0]["conversations"][2]["value"] = "No, it was another."
+    other[1]["conversations"][1] = lines[0]["conversations"][1]  # type: ignore[index]
+    other[2]["conversations"].append({"from": "User", "type": "text", "value": "Thanks."})
+    del other[3]["conversations"][1]
+    changed = write_lines(tmp_path / "changed.jsonl", other)
+    found = prepcli("compare", tmp_path / "set", changed, "--json").json
+    assert (found["matched_by"], found["matched"], found["changed"]) == ("their ids", len(lines), 4)
+    turns = next(one for one in found["fields"] if one["field"] == "conversations")
+    assert (turns["changed"], turns["added"], turns["removed"]) == (3, 1, 0)  # audio of another length, too
+    assert (found["audio"]["other"], found["audio"]["same_samples"]) == (2, len(lines) - 2)
+    assert sorted(found["audio"]["examples"]) == sorted([other[1]["id"], other[3]["id"]])
+    text = prepcli("compare", tmp_path / "set", changed, "--no-audio").out
+    assert "conversations" in text and f"{len(lines):,} at another place, not read" in text
 
 
 def test_what_cannot_be_compared(tmp_path: Path) -> None:
