@@ -112,7 +112,7 @@ def test_conversations(tmp_path: Path) -> None:
     assert found["audio"]["same_samples"] == len(lines)
     other = json.loads(json.dumps(lines[::-1]))
     other[0]["conversations"][2]["value"] = "No, it was another."
-    other[1]["conversations"][1] = lines[0]["conversations"][1]  # type: ignore[index]
+    other[1]["conversations"][1] = lines[0]["conversations"][1]
     other[2]["conversations"].append({"from": "User", "type": "text", "value": "Thanks."})
     del other[3]["conversations"][1]
     changed = write_lines(tmp_path / "changed.jsonl", other)
