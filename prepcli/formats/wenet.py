@@ -17,6 +17,7 @@ from prepcli.errors import UsageError
 from prepcli.formats.folders import Listing, listing
 from prepcli.formats.stored_set import StoredSet
 from prepcli.formats.tar import TarWriter
+from prepcli.interface.printing import number_of
 from prepcli.storage.paths import AnyPath, path_of
 
 SHARD_NAME = "{}_{:09d}.tar"
@@ -159,7 +160,7 @@ class WenetSet(StoredSet):
         """The `data_type` of WeNet, and the number of shards."""
         if self.is_raw:
             return "a data list for WeNet (data_type: raw)"
-        return f"{len(self.tars):,} shards for WeNet (data_type: shard)"
+        return f"{number_of(len(self.tars), 'shard')} for WeNet (data_type: shard)"
 
     @property
     def audio_tars(self) -> list[AnyPath]:

@@ -30,6 +30,11 @@ def as_text(lines: Iterable[str]) -> str:
     return "\n".join(map(printable, lines))
 
 
+def number_of(count: float, noun: str) -> str:
+    """A count with its noun in the singular or plural: `1 record`, `2,000 records`."""
+    return f"{count:,.0f} {noun}" + "s" * (count != 1)
+
+
 def aligned(rows: Sequence[Sequence[str]], num_words: int = 1) -> list[str]:
     """Return the lines of a table. The first `num_words` columns are left-aligned, the others are right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from prepcli.interface.printing import printable, printable_command
+from prepcli.interface.printing import number_of, printable, printable_command
 from tests.conftest import SHORT_CORPUS, write_lines
 from tests.support.running import Outcome, prepcli
 
@@ -27,6 +27,12 @@ def test_printable() -> None:
     assert printable("x\u202egnp.wav") == "x\\u202egnp.wav"
     for text in ("naïve 目录", "あ\u3000い", "क्\u200dष", "10\xa0000", "👩\u200d💻"):
         assert printable(text) == text
+
+
+def test_counts() -> None:
+    assert [number_of(count, "record") for count in (0, 1, 2, 1.0, 12345)] == [
+        *("0 records", "1 record", "2 records", "1 record", "12,345 records")
+    ]
 
 
 def test_a_command_can_be_pasted() -> None:

@@ -282,7 +282,7 @@ def _said(turn: Turn) -> dict[str, Any]:
 
 
 def _first_other_turn(before: msgspec.Raw, after: msgspec.Raw) -> tuple[msgspec.Raw, msgspec.Raw]:
-    """The first turn of two conversations that differs; null where one has no more turns, or if none differs."""
+    """The first turn of two conversations that differs; null for one that has no more turns, or if none differs."""
     turns = zip_longest(decode_value(before), decode_value(after))
     one, other = next((both for both in turns if not _are_same(*both)), (None, None))
     return msgspec.Raw(msgspec.json.encode(one)), msgspec.Raw(msgspec.json.encode(other))

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from prepcli.interface.printing import aligned, as_text
+from prepcli.interface.printing import aligned, as_text, number_of
 from prepcli.interface.reports import ShownInNotebooks
 
 NUM_EXAMPLES = 5
@@ -91,13 +91,16 @@ class Comparison(ShownInNotebooks, msgspec.Struct):
         """The result as names and texts."""
         both = (("A", self.before), ("B", self.after))
         rows = [
-            (name, f"{one.path}: {one.records:,} records, {one.hours:,.2f} h" + _unusable(one)) for name, one in both
+            (name, f"{one.path}: {number_of(one.records, 'record')}, {one.hours:,.2f} h" + _unusable(one))
+            for name, one in both
         ]
-        rows.append(("matched", f"{self.matched:,} records, by {self.matched_by}; {self.changed:,} of them changed"))
+        rows.append(
+            ("matched", f"{number_of(self.matched, 'record')}, by {self.matched_by}; {self.changed:,} of them changed")
+        )
         for name, found in (("gone", self.gone), ("added", self.added)):
             examples = f": {', '.join(found.examples)}" if found.examples else ""
             more = ", ..." if found.records > len(found.examples) else ""
-            rows.append((name, f"{found.records:,} records, {found.hours:,.2f} h{examples}{more}"))
+            rows.append((name, f"{number_of(found.records, 'record')}, {found.hours:,.2f} h{examples}{more}"))
         words = {
             "same_place": "in the same place",
             "same_samples": "in another form, with the same samples",

@@ -43,6 +43,7 @@ from prepcli.formats.names import absolute_folder
 from prepcli.formats.npy import npy_bytes
 from prepcli.formats.plain_codes import CODES_PATH, FRAME_SHIFT, MANIFEST_NAME, codes_bytes
 from prepcli.formats.shar import CONTEXT, TARGET
+from prepcli.interface.printing import number_of
 from prepcli.jobs.line_job import LINES_NAME
 from prepcli.jobs.model_job import Begin, Take, Tick, run_with_model
 from prepcli.jobs.prefetch import Batch, Decoded, DecodingPool
@@ -262,7 +263,7 @@ def codes_of_manifests(
     def plan(workspace: Workspace) -> ManifestPlan:
         records = source.read(workspace)
         table = read_uses(records)
-        notes = [f"{table.num_segments:,} segments", *notes_on_codec_model(codec.codec_model)]
+        notes = [number_of(table.num_segments, "segment"), *notes_on_codec_model(codec.codec_model)]
         if table.num_segments > MANY_FILES:
             notes.append(
                 f"{table.num_segments:,} files of codes: many file systems are slow with so many. Make a Shar of the "

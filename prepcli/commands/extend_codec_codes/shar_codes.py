@@ -25,6 +25,7 @@ from prepcli.formats.names import absolute_folder
 from prepcli.formats.shar import AUDIO_NAME, shard_range, shard_text
 from prepcli.formats.train_ds import write_shar_train_ds
 from prepcli.formats.training_config import INDEXED_CONFIG, indexed_shar_config
+from prepcli.interface.printing import number_of
 from prepcli.jobs.model_job import Begin, run_with_model
 from prepcli.jobs.prefetch import DecodingPool
 from prepcli.manifest.shar_cuts import cuts_digest, measure_cuts
@@ -122,7 +123,7 @@ def _plan(folder: AnyPath, codec: CodecSettings, num_workers: int, part: str | N
     """Read the cuts and group consecutive shards."""
     shards = find_input(folder)
     sizes = measure_cuts([shard.cuts_file for shard in shards], num_workers)
-    notes = [f"{len(shards):,} shards, {len(shards[0].tars)} audio fields"]
+    notes = [f"{number_of(len(shards), 'shard')}, {number_of(len(shards[0].tars), 'audio field')}"]
     notes += notes_on_codec_model(codec.codec_model)
     if part:
         notes.append(

@@ -13,6 +13,7 @@ from prepcli.audio.fingerprint import PARAMETERS
 from prepcli.commands.find_duplicates.near import LIMITS, MIN_SHARE, MIN_WORDS
 from prepcli.commands.find_duplicates.prints import KINDS, Header, Prints
 from prepcli.interface.pages import page, paragraph, table
+from prepcli.interface.printing import number_of
 from prepcli.version import __version__
 
 FORMAT = 1
@@ -76,7 +77,7 @@ def certificate_of(
     known = {kind for prints in against for kind in prints.header.kinds}.intersection(inputs.kinds)
     compared = [_compared(row, inputs, against) for row in rows if row["by"] in known]
     groups = sum(row["groups"] for row in compared)
-    result = f"{groups:,} groups of records that the inputs share with the prints"
+    result = f"{number_of(groups, 'group')} of records that the inputs share with the prints"
     return {
         "prepcli_certificate": FORMAT,
         "prepcli": __version__,

@@ -1,7 +1,7 @@
 """The report of `find-duplicates`."""
 
 from prepcli.engine.run.report import Report
-from prepcli.interface.printing import as_text
+from prepcli.interface.printing import as_text, number_of
 
 _SHORT = {
     False: "less than 0.6 s of sound and were",
@@ -22,7 +22,7 @@ class DuplicatesReport(Report):
         """The summary of a run, and how many groups were found."""
         rows = self.details.get("found", [])
         lines = [
-            f"  same {row['by']}: {row['groups']:,} groups of {row['records']:,} records, "
+            f"  same {row['by']}: {number_of(row['groups'], 'group')} of {number_of(row['records'], 'record')}, "
             f"{row['hours_beyond_first']:,.2f} h without the first of each"
             for row in rows
         ]

@@ -3,7 +3,7 @@
 import msgspec
 
 from prepcli.engine.run.report import format_bytes
-from prepcli.interface.printing import as_text
+from prepcli.interface.printing import as_text, number_of
 from prepcli.interface.reports import ShownInNotebooks
 
 
@@ -55,7 +55,7 @@ class IndexReport(ShownInNotebooks, msgspec.Struct):
         elif self.status == "nothing_to_do":
             return lines
         elif self.status == "ok":
-            lines.append(f"  indexes  {self.files:,} with {self.records:,} records")
+            lines.append(f"  indexes  {self.files:,} with {number_of(self.records, 'record')}")
         else:
             lines.append(f"  indexes  {self.written:,} written, {self.kept:,} kept")
             lines.append(f"  records  {self.records:,} in {format_bytes(self.num_bytes)}")

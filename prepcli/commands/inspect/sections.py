@@ -10,7 +10,7 @@ from prepcli.commands.inspect.runs import RunFacts
 from prepcli.commands.inspect.tars import MAX_TARS, CodeFacts, TarFacts
 from prepcli.engine.run.report import format_bytes
 from prepcli.errors import option
-from prepcli.interface.printing import printable_command
+from prepcli.interface.printing import number_of, printable_command
 
 if TYPE_CHECKING:
     from prepcli.commands.inspect.report import Inspection, NamedShare
@@ -189,11 +189,11 @@ def _run(run: RunFacts) -> list[tuple[str, str]]:
 
 
 def _part(records: int, hours: float, weight: float | None) -> str:
-    return f"{records:,} records, {length(hours)}" + (f", weight {weight:g}" if weight is not None else "")
+    return f"{number_of(records, 'record')}, {length(hours)}" + (f", weight {weight:g}" if weight is not None else "")
 
 
 def _size(share: "NamedShare") -> str:
-    return f"{length(share.hours)}, {share.records:,} records"
+    return f"{length(share.hours)}, {number_of(share.records, 'record')}"
 
 
 def length(hours: float) -> str:

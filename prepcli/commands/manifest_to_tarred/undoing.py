@@ -22,6 +22,7 @@ from prepcli.errors import UsageError, option, same_command
 from prepcli.formats.names import INDEX_SUFFIX
 from prepcli.formats.tarred import ExistingSet, names_in_config, names_of_version, newest_version, read_existing
 from prepcli.interface.calls import current_call
+from prepcli.interface.printing import number_of
 from prepcli.jobs.inputs.named import manifests_of
 from prepcli.processes.owner import DELETE_SECONDS
 from prepcli.storage.addresses import join
@@ -77,7 +78,9 @@ def undo_concat(manifest: str | None, folder: AnyPath | None, engine: RunOptions
     names = addition.files()
     size = format_bytes(sum((folder / name).lstat().st_size for name in names))
     notes = [] if engine.dry_run else _remove(addition, names)
-    report = _report_of_removal(folder, addition.base, f"{len(names):,} files of version {addition.version} ({size})")
+    report = _report_of_removal(
+        folder, addition.base, f"{number_of(len(names), 'file')} of version {addition.version} ({size})"
+    )
     report.notes += notes
     report.status = "dry_run" if engine.dry_run else "done"
     return report

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from prepcli.commands.split.parts import Asked
 from prepcli.errors import UsageError, option
+from prepcli.interface.printing import number_of
 from prepcli.planning.hashing import GOLDEN, Hashes, mix64
 
 NO_PART = -1
@@ -127,7 +128,7 @@ def _check_total(groups: Groups, parts: Sequence[Asked]) -> None:
         raise UsageError(f"the parts ask for {_hours(asked)}, and there are {_hours(whole)}; ask for less")
     counted = sum(part.amount for part in parts if part.unit == "records")
     if counted > records:
-        raise UsageError(f"the parts ask for {counted:,.0f} records, and there are {records:,}; ask for less")
+        raise UsageError(f"the parts ask for {number_of(counted, 'record')}, and there are {records:,}; ask for less")
 
 
 def _check(groups: Groups, number: int, part: Asked, total: float, target: float, size: NDArray[np.float64]) -> None:
@@ -136,7 +137,7 @@ def _check(groups: Groups, number: int, part: Asked, total: float, target: float
         return
 
     def text(amount: float) -> str:
-        return f"{amount:,.0f} records" if part.unit == "records" else _hours(amount)
+        return number_of(amount, "record") if part.unit == "records" else _hours(amount)
 
     divide = (
         f"divide by another field ({option('--by')} FIELD), or draw each record for itself ({option('--by', 'none')})"

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
+from prepcli.interface.printing import number_of
 from prepcli.storage.containers import BEGINNING, MOVED, SEPARATOR, place_of
 from prepcli.storage.paths import blocks_of
 
@@ -247,4 +248,4 @@ class Budget:
         return bad > (self.limit * records_in if self.limit < 1 else self.limit)
 
     def __str__(self) -> str:
-        return f"{self.limit:.1%} of the records" if self.limit < 1 else f"{self.limit:.0f} records"
+        return f"{self.limit:.1%} of the records" if self.limit < 1 else number_of(self.limit, "record")

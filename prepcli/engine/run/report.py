@@ -21,7 +21,7 @@ from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.workspace import Workspace, read_document
 from prepcli.errors import RejectReason, option
 from prepcli.interface.calls import command_line
-from prepcli.interface.printing import as_text, printable_command
+from prepcli.interface.printing import as_text, number_of, printable_command
 from prepcli.interface.reports import ShownInNotebooks
 from prepcli.storage.paths import AnyPath, absolute
 from prepcli.version import __version__
@@ -298,7 +298,7 @@ def plan_lines(plan: Mapping[str, Any]) -> list[str]:
         f"{'s of audio' if seconds else 'records'} each, "
         f"spread (max/mean) {plan['spread_max_over_mean']:.3f}",
     ]
-    shares = [f"{share:,.1f} s" if seconds else f"{share:,} records" for share in costs]
+    shares = [f"{share:,.1f} s" if seconds else number_of(share, "record") for share in costs]
     lines += [f"    rank {number}: {share}" for number, share in enumerate(shares if len(shares) > 1 else [])]
     return [*lines, *(f"  note     {note}" for note in plan["notes"])]
 

@@ -32,7 +32,7 @@ from prepcli.errors import (
     same_command,
 )
 from prepcli.interface.calls import command_line
-from prepcli.interface.printing import printable_command
+from prepcli.interface.printing import number_of, printable_command
 from prepcli.processes.notes import take_notes
 from prepcli.processes.ranks import Rank
 from prepcli.processes.signals import stop_on_signals
@@ -211,7 +211,7 @@ def _dry_run_facts(job: AnyJob, plan: AnyPlan, rank: Rank) -> dict[str, Any]:
         "notes": list(plan.notes),
     }
     if largest is not None and rank.world_size > 1 and largest.cost > plan.total_cost / rank.world_size:
-        size = f"{largest.cost / 3600:.2f} h" if plan.knows_seconds else f"{largest.num_records:,} records"
+        size = f"{largest.cost / 3600:.2f} h" if plan.knows_seconds else number_of(largest.num_records, "record")
         document["notes"].append(
             f"unit {largest.id} alone ({size}) is more than a rank's mean share: "
             "more ranks will not make this run faster"

@@ -23,7 +23,7 @@ UNITS_FOLDER = "units"
 AUDIO_BASE_DIRS = "audio folders"
 """The name of the setting that holds the folders from which relative audio paths start."""
 CONVERSATIONS = "conversations"
-"""The name of the setting that is true if there are conversations among the inputs, whose rejects are no records."""
+"""The name of the setting that is true if there are conversations among the inputs: their rejects are conversations."""
 _CHUNK = 1 << 14
 
 

@@ -7,6 +7,7 @@ from dataclasses import fields
 from functools import partial
 
 from prepcli.errors import UsageError, option
+from prepcli.interface.printing import number_of
 from prepcli.interface.shared_options import SetInput
 from prepcli.jobs.inputs.kinds import INPUT_KINDS
 from prepcli.jobs.inputs.revisions import Commits, with_commits
@@ -101,7 +102,7 @@ def describe(manifests: Sequence[str], num_records: int) -> list[str]:
         return []
     others = len(manifests) - sum(kinds.values())
     named += [f"{others:,} manifest{'s' * (others != 1)}"] if others else []
-    return [f"the input is read as: {', '.join(named)}, {num_records:,} records"]
+    return [f"the input is read as: {', '.join(named)}, {number_of(num_records, 'record')}"]
 
 
 def names_note(manifests: Sequence[str]) -> dict[str, str]:

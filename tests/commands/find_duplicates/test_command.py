@@ -104,7 +104,7 @@ def test_leaks_between_inputs(audio: Path) -> None:
     by = ("--by", "audio,text,speaker")
     done = prepcli("find-duplicates", *inputs, audio / "out.jsonl", *by, "--between")
     assert done.code == 1
-    assert "same audio: 1 groups of 2 records" in done.out
+    assert "same audio: 1 group of 2 records" in done.out
     assert groups(audio / "out.jsonl") == {
         ("audio", 0): ["a.wav", "a.flac"],
         ("text", 1): ["a.wav", "near.wav"],

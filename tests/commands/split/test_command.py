@@ -242,7 +242,7 @@ def test_a_part_of_which_too_much_is_kept_names_the_cause(by: str, advice: str, 
     done = prepcli(*two, "--part", "test=1", "--keep-parts", tmp_path / "one")
     assert done.code == 2
     assert done.error_line.endswith(
-        f"part test asks for 1 records, and it gets {kept[0]} records: --keep-parts keeps {kept[0]} records in it, and "
+        f"part test asks for 1 record, and it gets {kept[0]} records: --keep-parts keeps {kept[0]} records in it, and "
         f"{kept[1]} records in other parts; ask for another amount, or leave --keep-parts out{advice}"
     )
 
