@@ -16,6 +16,8 @@ from prepcli.manifest.normal_text import normal_text
         ("\u0939\u093f\u0928\u094d\u0926\u0940\u0964", "\u0939\u093f\u0928\u094d\u0926\u0940"),
         ("a+b = $3", "a+b = $3"),
         ("?!", ""),
+        ("\ufeffco\u00adop\u200b, \u200fyes\u2060", "coop yes"),
+        ("\u0645\u06cc\u200c\u0634\u0648\u062f", "\u0645\u06cc\u0634\u0648\u062f"),
     ],
 )
 def test_normal_text(text: str, expected: str) -> None:

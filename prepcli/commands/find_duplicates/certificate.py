@@ -20,7 +20,8 @@ FORMAT = 1
 _SAME = {
     "audio": "the same samples, as 16 bits, with the same rate and channels, after decoding",
     "near-audio": "nearly the same recording, by its fingerprint",
-    "text": "the same text after NFKC, in folded case, without punctuation; of conversations, the roles and all texts",
+    "text": "the same text after NFKC, in folded case, without punctuation and invisible characters; of conversations, "
+    "the roles and all texts",
     "speaker": "the same name of the speaker",
 }
 _WITHOUT = {

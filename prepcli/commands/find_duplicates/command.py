@@ -125,9 +125,10 @@ def find_duplicates(
 
     audio: the same samples, rate and channels after decoding, in any lossless format. near-audio: the same recording
     after lossy encoding, with another rate, loudness or length, or as a part of a longer one. text: equal after NFKC,
-    in folded case, without punctuation. speaker: the same name in two inputs; with --speaker-model also the same voice
-    under two names. --between reports only groups over two inputs, such as leaks of a test set into training, and then
-    exits with 1 if there are any. An input is refused if most of its records lack the text or the speaker to compare.
+    in folded case, without punctuation and invisible characters. speaker: the same name in two inputs; with
+    --speaker-model also the same voice under two names. --between reports only groups over two inputs, such as leaks of
+    a test set into training, and then exits with 1 if there are any. An input is refused if most of its records lack
+    the text or the speaker to compare.
 
     --write-prints: fingerprints and hashes of a set; --against: the comparison with them, without the audio of the set.
 
