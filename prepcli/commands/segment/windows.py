@@ -6,8 +6,6 @@ from prepcli.commands.segment.packing import Piece, Rules, Speech, bounds_of
 from prepcli.commands.segment.texts import Item, joined
 from prepcli.errors import RejectReason
 
-WHISPER_SECONDS = 30
-"""The length of Whisper's input, and its largest timestamp."""
 _STEP = 0.02
 """The distance of Whisper's timestamps in seconds."""
 
