@@ -42,6 +42,8 @@ _PLACE = {"audio_filepath", "offset", "shard_id", "source_audio_offset", "manife
 """The fields that say where the audio is."""
 _TURNS = "conversations"
 _OTHER_AUDIO = ("other_rate", "other", "unreadable")
+_OF_TURNS_AUDIO = ("channel", "sampling_rate")
+"""Fields of a turn that writers change with its audio."""
 _KINDS_OF_TURNS = ("same_samples", *_OTHER_AUDIO)
 """The last that applies to a turn is that of its conversation."""
 _SAME = 1e-6
@@ -251,7 +253,7 @@ def _compare_fields(
     """Add the differences of two records to `fields`; returns whether there are any."""
     before, after = (_fields(records, number) for records, number in zip(sides, pair, strict=True))
     differs = False
-    if _TURNS in before and _TURNS in after:
+    if all(records.is_conversation(number) for records, number in zip(sides, pair, strict=True)):
         before[_TURNS], after[_TURNS] = _first_other_turn(before[_TURNS], after[_TURNS])
     for field in (before.keys() | after.keys()) - _PLACE:
         old, new = (_present(fields.get(field)) for fields in (before, after))
@@ -277,8 +279,10 @@ def _fields(records: Records, number: int) -> dict[str, msgspec.Raw]:
 
 
 def _said(turn: Turn) -> dict[str, Any]:
-    of_audio = {"type": "audio", "duration": turn.duration}
-    return {"from": turn.role} | (of_audio if turn.text is None else {"value": turn.text})
+    content: dict[str, Any] = {"value": turn.text}
+    if turn.text is None:
+        content = {"type": "audio", "duration": turn.duration}
+    return {"from": turn.role} | content | {name: turn.more[name] for name in turn.more if name not in _OF_TURNS_AUDIO}
 
 
 def _first_other_turn(before: msgspec.Raw, after: msgspec.Raw) -> tuple[msgspec.Raw, msgspec.Raw]:

@@ -115,15 +115,24 @@ def test_conversations(tmp_path: Path) -> None:
     other[1]["conversations"][1] = lines[0]["conversations"][1]
     other[2]["conversations"].append({"from": "User", "type": "text", "value": "Thanks."})
     del other[3]["conversations"][1]
+    other[4]["conversations"][2]["mood"] = "sad"
     changed = write_lines(tmp_path / "changed.jsonl", other)
     found = prepcli("compare", tmp_path / "set", changed, "--json").json
-    assert (found["matched_by"], found["matched"], found["changed"]) == ("their ids", len(lines), 4)
+    assert (found["matched_by"], found["matched"], found["changed"]) == ("their ids", len(lines), 5)
     turns = next(one for one in found["fields"] if one["field"] == "conversations")
-    assert (turns["changed"], turns["added"], turns["removed"]) == (3, 1, 0)  # audio of another length, too
+    assert (turns["changed"], turns["added"], turns["removed"]) == (4, 1, 0)  # audio of another length, too
     assert (found["audio"]["other"], found["audio"]["same_samples"]) == (2, len(lines) - 2)
     assert sorted(found["audio"]["examples"]) == sorted([other[1]["id"], other[3]["id"]])
     text = prepcli("compare", tmp_path / "set", changed, "--no-audio").out
     assert "conversations" in text and f"{len(lines):,} at another place, not read" in text
+
+
+def test_a_field_with_the_name_of_turns(tmp_path: Path) -> None:
+    line = absolute_lines()[0]
+    for name, value in ("a", 5), ("b", 6):
+        write_lines(tmp_path / f"{name}.json", [line | {"conversations": value}])
+    found = prepcli("compare", "a.json", "b.json", "--json", cwd=tmp_path).json
+    assert [(one["before"], one["after"]) for one in found["fields"]] == [("5", "6")]
 
 
 def test_what_cannot_be_compared(tmp_path: Path) -> None:
