@@ -1,3 +1,3 @@
 """The version of prepcli."""
 
-__version__ = "0.4.0.dev0"
+__version__ = "0.4.0"
