@@ -262,7 +262,8 @@ class FilterPlanning:
             notes.append(f"quantile leaves out {self._num_without_number:,} records, such as: {self._without_number}")
         if self._listed is not None and self._wanted.listed is not None:
             num_listed = len(self._listed) // NUM_FORMS
-            notes += note_if_nothing("--drop-listed", self._wanted.listed, num_listed, self._num_found)
+            but = " after the first of a group"
+            notes += note_if_nothing("--drop-listed", self._wanted.listed, num_listed, self._num_found, but)
         sample = self._wanted.sample
         if sample is not None and sample > self._tally.num_kept:
             notes.append(f"{option('--sample', f'{sample:g}')}: only {self._tally.num_kept:,} records are left")
