@@ -143,11 +143,12 @@ def _row(one: Declared) -> str:
     if default is None:
         is_plain = isinstance(one.default, (str, float)) or type(one.default) is int
         default = f"`{one.default}`" if is_plain else ""
+    values = f" One of {', '.join(f'`{value}`' for value in one.choices)}." if one.choices else ""
     cells = [
         "" if option.only == "Python" else f"`{flags}`",
         "" if option.only == "command line" else f"`{one.name}`",
         default,
-        option.help,
+        option.help + values,
     ]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 

@@ -10,6 +10,7 @@ from prepcli.formats.audio_names import is_audio_name
 from prepcli.storage.paths import AnyPath, StorePath
 
 _MAX_SEEN = 10_000
+_OF_LHOTSE = re.compile(r"(?:^|_)supervisions(?:_.*)?\.jsonl(?:\.gz)?$")
 
 
 class Listing(NamedTuple):
@@ -66,7 +67,7 @@ def regular_files(folder: AnyPath) -> list[AnyPath]:
 
 
 def advice_on_audio(folder: AnyPath) -> str:
-    """The end of a message that a folder is not a data set: advice if the folder holds audio or is one of Kaldi.
+    """The end of a message that a folder is not a data set: advice if it holds audio or is one of Kaldi or lhotse.
 
     Else, and for a folder in a store, the text is empty. Only about 10,000 names in the folder and below it are read.
     """
@@ -74,6 +75,8 @@ def advice_on_audio(folder: AnyPath) -> str:
     for _, folders, names in os.walk(folder) if not isinstance(folder, StorePath) else ():
         if seen == 0 and "wav.scp" in names:
             return f"; it is a Kaldi directory: make a manifest of it first, prepcli make-manifest {folder} OUT.json"
+        if seen == 0 and any(_OF_LHOTSE.search(name) for name in names):
+            return f"; it has manifests of lhotse: make one of NeMo first, prepcli make-manifest {folder} OUT.json"
         if any(map(is_audio_name, names)):
             return f"; it is a folder of audio: make a manifest of it first, prepcli make-manifest {folder} OUT.json"
         folders.sort()

@@ -358,15 +358,18 @@ class TarredSet(StoredSet):
         return tarred_entry(pattern(manifests), pattern(self.shards))
 
 
-def refusal_of_tarred(folder: AnyPath) -> str | None:
+def refusal_of_tarred(folder: AnyPath, *, is_given: bool = False) -> str | None:
     """The message that the audio of `folder` is in tars, with advice; None if the set has no tars.
 
-    `folder` may also be the folder `sharded_manifests` in the set.
+    `folder` may also be the folder `sharded_manifests` in the set. `is_given`: a command that takes only manifests got
+    the folder, not a manifest in it.
     """
     tarred = TarredSet(folder.parent if folder.name == SHARD_MANIFEST_FOLDER else folder)
     if not any(part.has_tars for part in (tarred, *tarred.parts.values())):
         return None
+    is_set = is_given and tarred.folder == folder
+    otherwise = "" if is_set else "to write a data set, give the folder itself; for other commands "
     return (
-        f"the audio of {tarred.folder} is in tars: to write a data set, give the folder itself; for other commands "
-        f"make a manifest that names it there: prepcli make-manifest {tarred.folder} OUT.json"
+        f"the audio of {tarred.folder} is in tars: {otherwise}make a manifest that names it there: prepcli "
+        f"make-manifest {tarred.folder} OUT.json"
     )

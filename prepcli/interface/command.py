@@ -12,7 +12,7 @@ import functools
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field, make_dataclass
 from functools import partial
 from typing import Any, NamedTuple, ParamSpec, TypeVar, cast, get_args, get_type_hints
@@ -81,7 +81,8 @@ def command(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
             try:
                 bound = signature.bind(*args, **kwargs)
             except TypeError as error:
-                raise TypeError(f"{function.__name__}() {error}") from None
+                advice = _advice(signature, options, kwargs)
+                raise TypeError(f"{function.__name__}() {error}{advice}") from None
             given = {key: value for key, value in bound.arguments.items() if value is not defaults[key]}
             with arguments_named_by(partial(argument, options)):
                 values = make_options(options, given)
@@ -96,6 +97,21 @@ def command(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
         return call
 
     return made
+
+
+def _advice(signature: inspect.Signature, options: type, given: Iterable[str]) -> str:
+    """What to write in place of the first wrong name among the `given` arguments; without one, what has no name."""
+    known = signature.parameters
+    wrong = next((name for name in given if name not in known), None)
+    if wrong is None:
+        named = [name for name, parameter in known.items() if parameter.kind is parameter.KEYWORD_ONLY]
+        free = [name for name in known if name not in named]
+        return f"; arguments but {' and '.join(free)} have their names, as in {named[0]}=..." if free and named else ""
+    import difflib  # imported only after a mistake: the import takes milliseconds
+
+    option = arguments_of(options).get(f"--{wrong.replace('_', '-')}")
+    close = [option[0].name] if option else difflib.get_close_matches(wrong, known, 1, 0.75)
+    return f": did you mean {close[0]}?" if close else ""
 
 
 def call_within(function: Callable[..., R], **values: Any) -> R:

@@ -110,8 +110,11 @@ def pairs_of(listed: Sequence[DuplicateLine], keys: Hashes) -> KeyPairs:
     return KeyPairs(np.repeat(np.arange(len(keys)), counts), of_form[np.repeat(begin, counts) + within])
 
 
-def note_if_nothing(name: str, path: Path, num_listed: int, num_found: int) -> list[str]:
-    """A note that no record of the manifests is in a list, although the list names some; `name`: the option."""
+def note_if_nothing(name: str, path: Path, num_listed: int, num_found: int, but: str = "") -> list[str]:
+    """A note that no record of the manifests is in a list, although the list names some.
+
+    `name`: the option. `but`: the records of the list that are not looked for.
+    """
     if num_found or not num_listed:
         return []
-    return [f"{option(name, path)}: none of the {num_listed:,} records that it lists is in the manifests"]
+    return [f"{option(name, path)}: none of the {num_listed:,} records that it lists{but} is in the manifests"]

@@ -83,7 +83,7 @@ def check_file(path: str, what: str = "manifest") -> str:
     if os.path.isdir(path):
         from prepcli.formats.tarred import refusal_of_tarred  # few messages need it
 
-        if what == "manifest" and (refusal := refusal_of_tarred(Path(path))) is not None:
+        if what == "manifest" and (refusal := refusal_of_tarred(Path(path), is_given=True)):
             raise UsageError(refusal)
         make = f", or make one of its audio: prepcli make-manifest {path} OUT.json" if what == "manifest" else ""
         raise UsageError(f"{what} is a directory, not a file: {path}; name a file in it{make}")

@@ -201,6 +201,12 @@ def test_wrong_arguments_are_type_errors() -> None:
         library.verify("tarred", shards=3)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=r"manifest_to_shar\(\) missing a required argument: 'out'"):
         library.manifest_to_shar("m.json")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"argument 'num_shard': did you mean num_shards\?$"):
+        library.manifest_to_tarred("m.json", "out", num_shard=3)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"argument 'buckets': did you mean num_buckets\?$"):
+        library.estimate_bins("m.json", buckets=3)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"; arguments but record have their names, as in in_set=\.\.\.$"):
+        library.explain("a.wav", "tarred")  # type: ignore[misc]
 
 
 def test_other_settings_are_refused_in_the_words_of_the_caller(tmp_path: Path) -> None:

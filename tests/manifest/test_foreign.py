@@ -110,6 +110,26 @@ def test_a_kaldi_directory(tmp_path: Path) -> None:
     )
 
 
+def test_a_folder_of_lhotse(tmp_path: Path) -> None:
+    for name in ("a_recordings_dev.jsonl.gz", "a_supervisions_dev.jsonl.gz"):
+        (tmp_path / name).write_bytes(b"")
+    done = prepcli("manifest-to-tarred", tmp_path, tmp_path / "out", "--num-shards", 1)
+    assert done.code == 2
+    assert done.error_line.endswith(
+        f"it has manifests of lhotse: make one of NeMo first, prepcli make-manifest {tmp_path} OUT.json"
+    )
+
+
+def test_a_tarred_set_for_a_command_that_takes_manifests(tmp_path: Path) -> None:
+    made = tmp_path / "tarred"
+    prepcli("manifest-to-tarred", MINI_CORPUS / "manifest.json", made, "--num-shards", 1)
+    done = prepcli("filter", made, tmp_path / "kept.json", "--keep", "duration > 2")
+    advice = f"make a manifest that names it there: prepcli make-manifest {made} OUT.json"
+    assert (done.code, done.error_line) == (2, f"prepcli: the audio of {made} is in tars: {advice}")
+    shard = prepcli("filter", made / "sharded_manifests", tmp_path / "kept.json", "--keep", "duration > 2")
+    assert "to write a data set, give the folder itself" in shard.error_line
+
+
 @pytest.mark.parametrize(
     "first", [b"[]\n", b"a,b,c\n", b'"text"\n', b"{\n", b"\n\n", b"\xef\xbb\xbf", b"[1, 2]\n[3]\n", b"#!a/b|c\n"]
 )

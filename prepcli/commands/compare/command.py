@@ -36,13 +36,13 @@ def compare(
 
     Records are matched by their ids, by the paths or names of their audio, or by the names that prepcli's writers make
     of them, and by their offsets: by what matches most, which the result names. Audio that lies at two paths is
-    decoded: it is the same file, the same samples in another form, or other audio. Names, paths, offsets and shards are
+    decoded: it is the same file, the same samples in another file, or other audio. Names, paths, offsets and shards are
     no changes. Of conversations the turns are compared.
 
     Example: prepcli compare release_1/train.json release_2/train.json
 
     Returns:
-        The comparison; `is_same` is true if no record differs.
+        The comparison; `is_same` is true if no record differs, and all audio lies in the same files.
 
     Raises:
         UsageError: an input cannot be read.

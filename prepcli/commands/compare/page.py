@@ -23,4 +23,4 @@ def write_page(found: Comparison, path: Path) -> None:
     """Write the comparison as one page; errors as of `write_side_file`."""
     head, *fields = found.field_rows() or [[]]
     tables = table([], found.rows()) + (table(head, fields) if fields else "")
-    write_side_file(path, page("No differences" if found.is_same else "The sets differ", tables, _STYLE))
+    write_side_file(path, page(found.title.capitalize(), tables, _STYLE))

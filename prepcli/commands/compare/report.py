@@ -87,6 +87,17 @@ class Comparison(ShownInNotebooks, msgspec.Struct):
         more = audio.same_samples + audio.other_rate + audio.other + audio.unreadable + audio.not_compared
         return not (self.added.records or self.gone.records or self.changed or more)
 
+    @property
+    def title(self) -> str:
+        """The result in a few words."""
+        if self.is_same:
+            return "no differences"
+        audio = self.audio
+        unlike = audio.other_rate + audio.other + audio.unreadable + audio.not_compared
+        if self.added.records or self.gone.records or self.changed or unlike:
+            return "the sets differ"
+        return "the same records and samples, in other files"
+
     def rows(self) -> list[tuple[str, str]]:
         """The result as names and texts."""
         both = (("A", self.before), ("B", self.after))
@@ -103,7 +114,7 @@ class Comparison(ShownInNotebooks, msgspec.Struct):
             rows.append((name, f"{number_of(found.records, 'record')}, {found.hours:,.2f} h{examples}{more}"))
         words = {
             "same_place": "in the same place",
-            "same_samples": "in another form, with the same samples",
+            "same_samples": "in another file, with the same samples",
             "other_rate": "with another rate or number of channels",
             "other": "with other samples",
             "unreadable": "cannot be decoded",
@@ -128,8 +139,7 @@ class Comparison(ShownInNotebooks, msgspec.Struct):
         """The text that `compare` prints: a line for each kind of difference, and a table of fields."""
         rows = self.rows()
         width = max(len(name) for name, _ in rows)
-        title = "compare: no differences" if self.is_same else "compare: the sets differ"
-        lines = [title, *(f"  {name:<{width}}  {text}" for name, text in rows)]
+        lines = [f"compare: {self.title}", *(f"  {name:<{width}}  {text}" for name, text in rows)]
         return as_text([*lines, *(f"  {line}" for line in aligned(self.field_rows() or [[""]], 4) if line)])
 
     def document(self) -> Any:

@@ -259,7 +259,8 @@ def _is_output(manifest: str, step: Step) -> bool:
 def _rules(step: Step, found: Found) -> list[str]:
     """The rules that a record has passed in a filter, or its part in a split."""
     if step.plan.command == "filter" and step.report is not None:
-        return [str(row["rule"]) for row in step.report.details.get("rules", [])]
+        rules = [str(row["rule"]) for row in step.report.details.get("rules", [])]
+        return [f"drop {rule}" if rule.startswith("listed in ") else rule for rule in rules]
     return [f"part {Path(found.manifest).stem}"] if step.plan.command == "split" else []
 
 

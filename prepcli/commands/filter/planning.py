@@ -37,7 +37,7 @@ from prepcli.manifest.index import content_digest
 from prepcli.manifest.parts import Collector, Columns, Part
 from prepcli.planning.arrays import Growing
 from prepcli.planning.hashing import GOLDEN, Hashes, in_sorted, mix64, occurrences
-from prepcli.storage.input_files import state_of
+from prepcli.storage.input_files import same_file, state_of
 
 _NO_DROPS = np.uint64(0)
 
@@ -94,7 +94,8 @@ def plan_of(
         if wanted.page is not None:
             write_page(facts, plan.notes, f"filter: {out}", wanted.page)
         is_new = engine.overwrite or not workspace.plan_file.exists()
-        if is_new and facts["rules"] and not engine.dry_run:
+        is_refused = same_file([out], manifests) is not None  # by the run, when it begins
+        if is_new and not is_refused and facts["rules"] and not engine.dry_run:
             tell(table_of(facts, plan.notes))
     return plan
 
@@ -261,7 +262,8 @@ class FilterPlanning:
             notes.append(f"quantile leaves out {self._num_without_number:,} records, such as: {self._without_number}")
         if self._listed is not None and self._wanted.listed is not None:
             num_listed = len(self._listed) // NUM_FORMS
-            notes += note_if_nothing("--drop-listed", self._wanted.listed, num_listed, self._num_found)
+            but = " after the first of a group"
+            notes += note_if_nothing("--drop-listed", self._wanted.listed, num_listed, self._num_found, but)
         sample = self._wanted.sample
         if sample is not None and sample > self._tally.num_kept:
             notes.append(f"{option('--sample', f'{sample:g}')}: only {self._tally.num_kept:,} records are left")

@@ -85,7 +85,7 @@ def _contents(report: "Inspection") -> list[tuple[str, str]]:
     if report.turns:
         rows.append(("turns", ", ".join(f"{count:,} {name}" for name, count in report.turns.items())))
     if report.segments:
-        rows.append(("segments", f"{report.segments:,} records begin later than their file (offset above 0)"))
+        rows.append(("segments", f"{number_of(report.segments, 'record')} with an offset above 0"))
     if report.speakers:
         rows.append(("speakers", f"{report.speakers:,}"))
     if report.languages:

@@ -58,8 +58,10 @@ class Walk:
         """Paths of audio files relative to the root, sorted as strings.
 
         Leaves out hidden files and folders, and the state of prepcli's runs. Does not follow a link to a folder above
-        itself.
+        itself. Each call counts anew what is left out.
         """
+        self.left_out.clear()
+        self.loops, self.unreadable = 0, []
         status = os.stat(self.root)
         return chain.from_iterable(self._below("", ((status.st_dev, status.st_ino),)))
 

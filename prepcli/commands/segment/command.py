@@ -182,6 +182,8 @@ def segment(
     names = folder_names(source.manifests, output.path)
     if names is not None and source.audio_base_dir is not None:
         raise UsageError(f"{option('--audio-base-dir')} has no effect on a folder of audio: leave it out")
+    if names is not None and times is None and (by == "times" or whisper_times):
+        raise UsageError(f"{option('--times')} is missing: a folder of audio has no texts; give their folder or file")
     if cut is not None:
         check_cut(source.manifests, Path(cut))
     texts = Texts(by, folder_of(times), times_format)

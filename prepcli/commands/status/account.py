@@ -7,13 +7,14 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from prepcli.engine.publishing.hashes import sha256_of
 from prepcli.engine.publishing.rejects import is_asked_for
 from prepcli.engine.run.chain import Step, absolute_in, chain_of
-from prepcli.errors import RejectReason, UsageError
+from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.gate import MAX_SECONDS
 from prepcli.interface.printing import aligned, as_text, short_path
 from prepcli.interface.reports import ShownInNotebooks
@@ -21,6 +22,7 @@ from prepcli.manifest.datasets import DataSet
 from prepcli.manifest.durations import read_input
 from prepcli.manifest.fields import REJECT_SECONDS
 from prepcli.manifest.index import content_digest
+from prepcli.manifest.record import Record
 from prepcli.storage.paths import AnyPath
 
 _EXACT = 1e-6
@@ -159,7 +161,7 @@ def account_of(out: AnyPath, work_dir: Path | None = None) -> Account:
 
 
 def _row_of(step: Step, reads: list[_Read]) -> StepAccount:
-    sums, left_out, rules, unknown = step.totals, Counter[str](), set(), 0
+    sums, left_out, rules, unknown, unusable = step.totals, Counter[str](), set(), 0, 0.0
     of_recordings = {name: float(sums[f"seconds {name}"]) for name in _OF_SEGMENT if sums[f"seconds {name}"]}
     for reject in step.rejects():
         reason = str(reject["reject_reason"])
@@ -171,10 +173,14 @@ def _row_of(step: Step, reads: list[_Read]) -> StepAccount:
         seconds = reject.get(REJECT_SECONDS, reject.get("duration"))
         if isinstance(seconds, (int, float)) and 0 <= seconds < MAX_SECONDS:
             left_out[reason] += seconds  # type: ignore[assignment]
+            unusable += 0.0 if _is_usable(reject) else seconds
         else:
             unknown += 1
     left_out.update(of_recordings)
     out = float(sums["seconds"])
+    source = next((read for read in reads if not read.made and read.seconds is not None), None)
+    if source is not None and f"seconds {_IN}" not in sums:
+        source.seconds += unusable  # type: ignore[operator]  # its sum has only the lines that can be used
     known = [read.seconds for read in reads if read.seconds is not None]
     if f"seconds {_IN}" in sums:
         seconds_in = float(sums[f"seconds {_IN}"])
@@ -193,6 +199,15 @@ def _row_of(step: Step, reads: list[_Read]) -> StepAccount:
         sorted(rules),
         unknown=unknown,
     )
+
+
+def _is_usable(reject: dict[str, Any]) -> bool:
+    """Whether a reject is a record in every command, so that the sum of its manifest has its seconds."""
+    try:
+        Record.parse(msgspec.json.encode(reject))
+    except RecordRejected:
+        return False
+    return True
 
 
 def _reads_of(step: Step) -> list[_Read]:

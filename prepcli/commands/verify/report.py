@@ -50,9 +50,11 @@ class VerifyReport(ShownInNotebooks, msgspec.Struct):
     def __str__(self) -> str:
         """The text that the command prints: the checked data, and each problem."""
         lines = [f"verify: {self.out} is {self.status}"]
-        if self.kind not in ("manifest", "mels", "quick"):
+        if self.kind not in ("manifest", "mels", "quick", "containers"):
             lines.append(f"  shards   {self.shards:,}")
-        if self.manifests:
+        if self.kind == "containers":
+            lines.append(f"  files    {self.manifests:,}")
+        elif self.manifests:
             lines.append(f"  manifests {self.manifests:,}")
         lines += [
             f"  records  {self.records:,}{_within(self)}",
@@ -64,13 +66,13 @@ class VerifyReport(ShownInNotebooks, msgspec.Struct):
 
 
 def _within(report: VerifyReport) -> str:
-    """The end of the line on records: the number of tar members (not for manifests), and the hours of audio.
+    """The end of the line on records: the number of tar members, and the hours of audio.
 
-    For a set of mels, the end is only the number of mels.
+    Manifests and containers of others have no number of members; for a set of mels, the end is the number of mels.
     """
     if report.kind == "mels":
         return f", {report.members:,} mels" if report.members else ", without mels"
-    members = "" if report.kind in ("manifest", "quick") else f" in {report.members:,} members"
+    members = "" if report.kind in ("manifest", "quick", "containers") else f" in {report.members:,} members"
     return f"{members}, {report.seconds / 3600:,.2f} hours"
 
 

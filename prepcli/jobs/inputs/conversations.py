@@ -21,6 +21,7 @@ from prepcli.manifest.conversations import PLACEHOLDERS, Turn, is_left_out, of_t
 from prepcli.manifest.fields import parse_fields
 from prepcli.manifest.json_kinds import CONVERSATIONS as LINES
 from prepcli.manifest.kinds import kind_of
+from prepcli.manifest.remedies import conversion, new_name
 from prepcli.manifest.scan import Range, lines_of
 from prepcli.manifest.sources import check_file, expand_paths
 from prepcli.storage.containers import Catalogue, name_in
@@ -167,6 +168,10 @@ def conversations_in(placeholders: Sequence[str], audio_base_dir: Any) -> OtherI
     def found(path: str, _: bool) -> list[Catalogue]:
         catalogues = _catalogues(path, audio_base_dir, wanted)
         if catalogues is None:
+            kind = kind_of(path) if os.path.isfile(path) else None
+            if kind is not None and kind.name == f"a JSON list of {LINES}":
+                command = conversion(path, "jq -c '.[]'", new_name(path, suffix=".jsonl"))
+                raise UsageError(f"{path} is {kind.name}; write one per line: {command}")
             raise UsageError(
                 f"{path} has no conversations: JSON lines with conversations or messages (of a list, jq -c '.[]' makes "
                 "lines), or tars of such lines"

@@ -87,6 +87,10 @@ def test_a_manifest_and_sets_made_of_it(tmp_path: Path) -> None:
         assert audio == {kind: len(absolute_lines())}, (command, found["matched_by"])
         assert (found["gone"]["records"], found["added"]["records"]) == (0, 0)
         assert {one["field"] for one in found["fields"]} <= {"id", "duration", "sampling_rate", "lang"}
+    again = tmp_path / "again"
+    prepcli("manifest-to-tarred", tmp_path / "manifest-to-tarred", again, "--num-shards", 3, "--shuffle")
+    shuffled = prepcli("compare", tmp_path / "manifest-to-tarred", again)
+    assert shuffled.out.startswith("compare: the same records and samples, in other files")
 
 
 def test_segments_and_lines_that_occur_twice(tmp_path: Path) -> None:

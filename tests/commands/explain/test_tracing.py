@@ -281,3 +281,11 @@ def test_what_cannot_be_explained(tmp_path: Path) -> None:
     assert (nobody.code, "is named nobody.wav" in nobody.error_line) == (2, True)
     unknown = prepcli("explain", "u1", "--in", str(SHORT_CORPUS / "manifest.json"), cwd=tmp_path)
     assert (unknown.code, "no run of prepcli" in unknown.error_line) == (2, True)
+
+
+def test_a_list_of_duplicates_is_a_rule_that_drops(tmp_path: Path) -> None:
+    write_lines(tmp_path / "m.json", absolute(some_lines()))
+    run(tmp_path, "find-duplicates", "m.json", "listed.jsonl", "--by", "audio")
+    run(tmp_path, "filter", "m.json", "kept.json", "--keep", "duration > 0", "--drop-listed", "listed.jsonl")
+    done = prepcli("explain", Path(some_lines()[0]["audio_filepath"]).name, "--in", "kept.json", cwd=tmp_path)
+    assert "keep duration > 0; drop listed in listed.jsonl" in done.out

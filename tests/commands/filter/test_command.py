@@ -86,6 +86,9 @@ def test_the_table_comes_first(manifest: Path, tmp_path: Path) -> None:
     assert done.err.index("drop lang == 'en'") >= 0
     dry = prepcli("filter", manifest, tmp_path / "dry.json", *rules, "--dry-run", "--html", tmp_path / "page.html")
     assert "all together" in dry.out
+    refused = prepcli("filter", manifest, manifest, *rules)
+    assert (refused.code, refused.err.count("\n")) == (2, 1)
+    assert "would replace it" in refused.err
     assert "drop lang == &#x27;en&#x27;" in (tmp_path / "page.html").read_text()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m.json", "out.json", "out.json.prepcli", "page.html"]
 

@@ -392,3 +392,12 @@ def test_a_folder_without_audio(tmp_path: Path) -> None:
     (tmp_path / "talks").mkdir()
     (tmp_path / "talks/a.txt").write_text("x")
     assert "holds no data set and no audio" in error_of(tmp_path / "talks", tmp_path / "out.json")
+
+
+@pytest.mark.parametrize("how", [("--by", "times"), ("--by", "windows", "--whisper-times")])
+def test_a_folder_needs_times(tmp_path: Path, how: tuple[str, ...]) -> None:
+    talk(tmp_path / "talks/a.wav", 1)
+    refused = prepcli("segment", tmp_path / "talks", tmp_path / "out.json", *how)
+    assert refused.code == 2
+    assert "--times is missing: a folder of audio has no texts" in refused.err
+    assert [path.name for path in tmp_path.iterdir()] == ["talks"]

@@ -128,3 +128,15 @@ def test_what_cannot_be_added_up(tmp_path: Path, short_corpus: Path) -> None:
     assert (unknown.code, "no run of prepcli" in unknown.error_line) == (2, True)
     two = prepcli("status", "--account", "one", "two", cwd=tmp_path)
     assert (two.code, "give one" in two.error_line) == (2, True)
+
+
+def test_a_line_that_cannot_be_used_is_in_the_sum(tmp_path: Path, short_corpus: Path) -> None:
+    lines = read_lines(short_corpus / "manifest.json")[:6]
+    for line in lines:
+        line["audio_filepath"] = str(short_corpus / line["audio_filepath"])
+    lines[1]["text"] = 12
+    write_lines(tmp_path / "m.json", lines)
+    run(tmp_path, "manifest-to-tarred", "m.json", "tarred", "--num-shards", 1, "--max-rejects", 1)
+    found = prepcli("status", "--account", "tarred", "--json", cwd=tmp_path).json
+    assert found["left_out"] == {"bad_field": pytest.approx(lines[1]["duration"], abs=1e-4)}
+    assert found["seconds_in"] == pytest.approx(sum(line["duration"] for line in lines), abs=1e-4)

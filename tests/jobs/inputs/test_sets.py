@@ -200,6 +200,7 @@ def test_verify_names_the_record_whose_audio_is_damaged(tmp_path: Path) -> None:
     done = prepcli("verify", write_tar(tmp_path / "a.tar", members))
     assert done.code == 1
     assert f"a.tar:1: {tmp_path}/a.tar::{key}.flac ends early" in done.out
+    assert done.out.splitlines()[1:3] == ["  files    1", "  records  2, 0.00 hours"]
 
 
 def test_a_member_that_was_cut_out_is_taken_as_a_whole(tmp_path: Path) -> None:
