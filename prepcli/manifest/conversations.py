@@ -167,12 +167,12 @@ def _turns(given: Any, sounds: _Sounds) -> Iterator[Turn]:
         raise _bad("an empty content")
     for item in value if isinstance(value, list) else [value]:
         if isinstance(item, dict):
-            yield _of_content(item, role)
+            yield _of_content(item, role, given)
             continue
         if not isinstance(item, str):
             raise _bad(f"{_shown(item)} in place of a text")
         for part in sounds.split(item):
-            yield Turn(role, part) if part is not None else _audio(given, role, sounds.next())
+            yield Turn(role, part, more=_more(given)) if part is not None else _audio(given, role, sounds.next())
 
 
 def _typed(given: Mapping[str, Any], role: str, value: Any) -> Turn:
@@ -184,14 +184,14 @@ def _typed(given: Mapping[str, Any], role: str, value: Any) -> Turn:
     return Turn(role, value, more=_more(given))
 
 
-def _of_content(item: Mapping[str, Any], role: str) -> Turn:
-    """An item of a list of contents in Qwen's form."""
-    if isinstance(text := item.get("text"), str):
-        return Turn(role, text)
-    key = next((key for key in _AUDIO_KEYS if key in item), None)
-    if key is None:
-        raise _bad(f"a content of type {_shown(item.get('type'))}; text and audio are read")
-    return _audio({}, role, _path(item[key]))
+def _of_content(item: Mapping[str, Any], role: str, given: Mapping[str, Any]) -> Turn:
+    """An item of a list of contents in Qwen's form, with the further fields of its turn and its own."""
+    text, key = item.get("text"), next((key for key in _AUDIO_KEYS if not is_missing(item.get(key))), None)
+    if (key is None) is not isinstance(text, str):
+        what = "text and audio are read" if key is None else "it is either text or audio"
+        raise _bad(f"a content of type {_shown(item.get('type'))}; {what}")
+    both = {**given, **{name: value for name, value in item.items() if name not in (*_AUDIO_KEYS, "text")}}
+    return Turn(role, text, more=_more(both)) if key is None else _audio(both, role, _path(item[key]))
 
 
 def _audio(given: Mapping[str, Any], role: str, path: str) -> Turn:

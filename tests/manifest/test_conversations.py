@@ -84,6 +84,21 @@ def test_forms(fields: dict[str, Any], wanted: list[Turn]) -> None:
     assert turns_of(as_nemo) == wanted
 
 
+def test_further_fields_of_turns_stay() -> None:
+    """Texts of all forms but NeMo's had lost them, such as the `loss` of ms-swift; audio in lists its offset, too."""
+    said = {"role": "assistant", "content": "<audio> Hello.", "loss": True, "name": None}
+    spoken = user("a.wav")._replace(role="Assistant", more={"loss": True})
+    assert turns_of({"messages": [said], "audios": ["a.wav"]}) == [spoken, HELLO._replace(more={"loss": True})]
+    listed = [
+        {"type": "audio", "audio": "a.wav", "text": None, "offset": 1, "lang": "en"},
+        {"type": "text", "text": "Hello.", "audio": None, "loss": False},
+    ]
+    assert turns_of({"messages": [said | {"content": listed}]}) == [
+        Turn("Assistant", None, "a.wav", offset=1.0, more={"loss": True, "lang": "en"}),
+        HELLO._replace(more={"loss": False}),
+    ]
+
+
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
@@ -128,6 +143,10 @@ def test_forms(fields: dict[str, Any], wanted: list[Turn]) -> None:
         (
             {"messages": [{"role": "user", "content": [{"type": "image"}]}]},
             "bad_field: turn 1: a content of type 'image'",
+        ),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "audio", "audio": "a.wav", "text": "x"}]}]},
+            "bad_field: turn 1: a content of type 'audio'; it is either text or audio",
         ),
         (
             {"conversations": [{"from": "User", "type": "text", "value": "x"}], "custom": "y"},

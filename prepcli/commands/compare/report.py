@@ -82,9 +82,10 @@ class Comparison(ShownInNotebooks, msgspec.Struct):
 
     @property
     def is_same(self) -> bool:
-        """Whether no difference was found, also none of form, and all audio was compared."""
+        """Whether no difference was found, also none of form, and all lines and all audio were compared."""
         audio = self.audio
         more = audio.same_samples + audio.other_rate + audio.other + audio.unreadable + audio.not_compared
+        more += self.before.unusable + self.after.unusable
         return not (self.added.records or self.gone.records or self.changed or more)
 
     @property

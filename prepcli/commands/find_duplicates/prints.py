@@ -5,8 +5,10 @@ one after the other, in the order of the records. A record has a row, a conversa
 `docs/curation.md` describes the format.
 """
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b, sha256
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -244,9 +246,10 @@ def read_all_prints(flag: str, paths: str) -> list[Prints]:
     Raises:
         UsageError: a file is missing, is not one of prints, is damaged, or is of a later version.
     """
-    parts = [paths] if Path(paths).is_file() else split_as_written(paths)  # an existing path is used literally
+    # An existing path is used literally. `Path.is_file` raises `OSError` if a list is longer than a path may be.
+    parts = [paths] if os.path.isfile(paths) else split_as_written(paths)
     try:
-        names = [name for part in parts for name in ([part] if Path(part).is_file() else expand_braces(part))]
+        names = [name for part in parts for name in ([part] if os.path.isfile(part) else expand_braces(part))]
     except ValueError as error:
         raise UsageError(f"{option(flag, paths)}: {error}") from None
     return [read_prints(flag, name) for name in dict.fromkeys(names)]
@@ -329,9 +332,10 @@ def _arrays_in(path: str, header: Header, start: int) -> tuple[str, dict[str, ND
     ends = np.cumsum([start, *(np.dtype(dtype).itemsize * length for _, dtype, length in header.arrays)]).tolist()
     if (size := Path(path).stat().st_size) != ends[-1]:
         return f"{size:,} bytes, not {ends[-1]:,}", {}
+    data = np.memmap(path, np.uint8, "r")  # one for all arrays: each holds an open file
     return "", {
-        name: np.memmap(path, dtype, "r", begin, (length,)) if length else np.empty(0, dtype)
-        for begin, (name, dtype, length) in zip(ends, header.arrays, strict=False)
+        name: data[begin:end].view(dtype)
+        for (begin, end), (name, dtype, _) in zip(pairwise(ends), header.arrays, strict=True)
     }
 
 

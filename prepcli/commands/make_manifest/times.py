@@ -8,7 +8,7 @@ from typing import Any
 from prepcli.commands.make_manifest.entries import SourceEntry
 from prepcli.commands.make_manifest.source import EntrySource
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
-from prepcli.formats.times.timed import Timed
+from prepcli.formats.times.timed import WITHOUT_TEXT, Timed
 from prepcli.formats.times.times import Times
 from prepcli.gate import fit, note_on_moved
 
@@ -53,8 +53,9 @@ class _Reader:
             if entry.reason:
                 yield entry
                 continue
+            has_texts = any(line.text is not None for line in lines)
             for line in lines:
-                yield self._segment(entry, line)
+                yield self._segment(entry, line, has_texts)
 
     def _lines(self, path: str) -> list[Timed]:
         lines = self.times.of(path)
@@ -67,7 +68,7 @@ class _Reader:
             )
         return lines
 
-    def _segment(self, entry: SourceEntry, line: Timed) -> SourceEntry:
+    def _segment(self, entry: SourceEntry, line: Timed, has_texts: bool) -> SourceEntry:
         fields: dict[str, Any] = {"text": line.text, "speaker": line.speaker}
         segment = SourceEntry(
             entry.path,
@@ -81,6 +82,8 @@ class _Reader:
             what = "the line of the times" if line.text is None else f"the line {line.text[:40]!r}"
             seconds = 1.0 if isinf(line.end) else segment.duration  # the end is that of the recording
             span = fit(line.start, seconds, inf, what, "its recording")
+            if has_texts and line.text is None:
+                raise RecordRejected(RejectReason.MISSING_TRANSCRIPT, WITHOUT_TEXT)
         except RecordRejected as rejected:
             segment.reason, segment.detail = rejected.reason.value, rejected.detail
             return segment

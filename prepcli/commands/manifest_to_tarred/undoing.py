@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from prepcli.commands.manifest_to_tarred.adding import version_workspace
 from prepcli.commands.manifest_to_tarred.sections import MANIFESTS, TARS
 from prepcli.engine.commits import change, committing, discard, files_of, read_ledger, recover
-from prepcli.engine.ledger import Commit
+from prepcli.engine.ledger import Commit, part_of
 from prepcli.engine.publishing.recorded import is_ours
 from prepcli.engine.ranks.progress import is_running, read_progress
 from prepcli.engine.run.job import RunOptions
@@ -157,11 +157,16 @@ def _remove(addition: _Addition, names: Sequence[str]) -> list[str]:
     workspace = addition.workspace
     notes = []
     if addition.commit is None:
-        for run in workspace.unfinished_runs():
-            shutil.rmtree(run / "units", ignore_errors=True)
-            discard(workspace, run)  # at once: without its plan, it would not be known as the addition to remove
-        discard(workspace, workspace.root)
-        flush_folders([workspace.root.parent])
+        with committing(workspace):
+            if read_ledger(workspace).of_part(part_of(workspace.root)) is not None:
+                raise UsageError(
+                    f"version {addition.version} was finished meanwhile; run {same_command()} again to remove it"
+                )
+            for run in workspace.unfinished_runs():
+                shutil.rmtree(run / "units", ignore_errors=True)
+                discard(workspace, run)  # at once: without its plan, it would not be known as the addition to remove
+            discard(workspace, workspace.root)
+            flush_folders([workspace.root.parent])
         recover(workspace)
     else:
         with committing(workspace) as lock:

@@ -10,14 +10,14 @@ import msgspec
 
 from prepcli.commands.segment.packing import JITTER, Piece, Speech, grouped
 from prepcli.errors import RecordRejected, RejectReason
-from prepcli.formats.times.timed import Timed
+from prepcli.formats.times.timed import WITHOUT_TEXT, Timed
 from prepcli.gate import fit
 
 _SENTENCE = re.compile(r"[.?!…。？！؟।]['\")\]»”’」』]*$")  # noqa: RUF001
 """Matches a text that ends a sentence."""
 _WITHOUT_BLANKS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff，。？！、；：]")  # noqa: RUF001
 """A character of Chinese or Japanese, which are written without blanks between words."""
-_WITHOUT = RecordRejected(RejectReason.MISSING_TRANSCRIPT, "it has times and no text; other lines have texts")
+_WITHOUT = RecordRejected(RejectReason.MISSING_TRANSCRIPT, WITHOUT_TEXT)
 
 
 class Item(NamedTuple):

@@ -53,7 +53,7 @@ def read_cues(text: str, name: str, *, is_vtt: bool) -> list[Timed]:
         if match is None:
             shown = line.strip()[:60]
             raise damaged(f"{name}:{number}", f"{shown!r} is not like 00:00:01,000 --> 00:00:02,500")
-        last = _take_identifier(body, is_vtt, last)
+        last = _take_identifier(body, is_vtt, last, is_first=times is None)
         if times is not None:
             cues += _cue(times, body, is_vtt)
         elif any(map(str.strip, body)):
@@ -85,14 +85,15 @@ def _lines(text: str, is_vtt: bool) -> Iterator[tuple[int, str]]:
             yield number, line
 
 
-def _take_identifier(body: list[str], is_vtt: bool, last: str) -> str:
+def _take_identifier(body: list[str], is_vtt: bool, last: str, *, is_first: bool) -> str:
     """Take the number or the name of the next cue from the end of the lines before its times; empty if it has none.
 
-    A number without a blank line before it is that of the cue if it follows `last`, the number of the cue before.
+    A line without a blank line before it is of the cue before, if there is one (not `is_first`), but for a number that
+    follows `last`, the number of the cue before.
     """
     line = body[-1].strip() if body else ""
     is_number = line.isdecimal()
-    is_apart = (len(body) == 1 and not last) or (len(body) > 1 and not body[-2].strip())
+    is_apart = (len(body) == 1 and is_first) or (len(body) > 1 and not body[-2].strip())
     is_next = _is_number_after(last, line)
     return body.pop().strip() if line and ((is_apart and (is_vtt or is_number)) or is_next) else ""
 

@@ -41,6 +41,11 @@ def timed_of(document: object, name: str = "") -> list[Timed]:
     unit = _Unit(f"{name}: " if name else "")
     if isinstance(document, list):
         if any(isinstance(item, dict) and ("sentence_info" in item or _is_of_funasr(item)) for item in document):
+            keys = {item.get("key") for item in document if isinstance(item, dict)}
+            if len(keys) > 1:
+                raise damaged(
+                    name, "it has several recordings, and their `key` is not the first of each object in UTF-8"
+                )
             return [timed for index, item in enumerate(document) for timed in timed_of(item, f"{name}[{index}]")]
         is_words = bool(document) and all(isinstance(item, dict) and "word" in item for item in document)
         return _words(document, unit, None) if is_words else _segments(document, unit)
@@ -169,8 +174,9 @@ def _sentences(items: Sequence[Any], unit: _Unit) -> list[Timed]:
         at = _Unit(unit.at(index).place, 1000.0)
         if not isinstance(item, dict) or (times := _times(item, at)) is None:
             raise damaged(at.place, "it has no start and end")
-        text = _text(item.get("text"), at)
-        words = _stamped(item, at).words if text and isinstance(item.get("timestamp"), list) else ()
+        item = {"text": item.get("sentence")} | item  # as sentences are called that end where speech does
+        text = _text(item["text"], at)
+        words = _stamped(item, at).words if text and isinstance(item.get("timestamp") or None, list) else ()
         if text != "":
             lines.append(Timed(*times, text, _speaker(item, at), words))
     return lines

@@ -28,16 +28,20 @@ class NamedLines:
         path: the file.
         sha256: the digest of its content.
         state: its state before it was read.
+        channels: all channels that its lines name.
     """
 
-    def __init__(self, path: str, column: int | None) -> None:
+    def __init__(self, path: str, column: int | None, channel: int | None = None) -> None:
         """Read the file once. The name is in the column `column`, from 0; None: under `key` in objects of JSON.
+
+        `channel`: the column of `channels`, if there is one.
 
         Raises:
             UsageError: a line has no name, or the file is not JSON.
         """
         self.path, self.state = path, state_of(path)
-        self._column = column
+        self._column, self._channel = column, channel
+        self.channels = set[str]()
         self._file = Path(path).open("rb")  # noqa: SIM115 - worker processes read it
         self._hashes, self._starts, self._numbers = array("q"), array("q"), array("q")
         with naming(path):
@@ -56,6 +60,8 @@ class NamedLines:
             name = _name_of(line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line, column)
             if name is None:
                 raise UsageError(f"{self.path}:{number} names no recording; correct the line, or remove it")
+            if name and self._channel is not None:
+                self.channels.update(_column_of(line, self._channel))
             if name and name != last:
                 last = name
                 self._add(name.decode("utf-8", "surrogateescape"), place, number)
@@ -115,6 +121,10 @@ def _name_of(line: bytes, column: int) -> bytes | None:
     if not columns or columns[0].startswith(b";;"):
         return b""
     return columns[column] if len(columns) > column else None
+
+
+def _column_of(line: bytes, column: int) -> list[str]:
+    return [text.decode("utf-8", "replace") for text in line.split(None, column + 1)[column : column + 1]]
 
 
 def _objects(data: bytes, path: str) -> list[bytes]:

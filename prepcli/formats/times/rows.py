@@ -5,12 +5,10 @@ import re
 from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
-from prepcli.formats.times.timed import Timed, checked, damaged, number
+from prepcli.formats.times.timed import PAUSES, Timed, checked, damaged, number
 
 SPACE = "<space>"
 """Stands for a blank in CTM files of the NeMo Forced Aligner, whose lines may be words or segments."""
-_PAUSES = frozenset(("<eps>", "<b>", "<sil>"))
-"""Words of a CTM that stand for no sound: Kaldi's silences, and the blanks of the NeMo Forced Aligner."""
 RTTM_TYPES = re.compile(
     "SPEAKER|SEGMENT|NOSCORE|NO_RT_METADATA|LEXEME|NON-LEX|NON-SPEECH|FILLER|EDIT|IP|SU|CB|A/P|SPKR-INFO"
 )
@@ -21,11 +19,11 @@ _LABEL = re.compile(r"(?:\[\[([^\[\]]+)\]\])?(.*)", re.DOTALL)
 
 
 class Row(NamedTuple):
-    """A row of a file with its recording; `channel` is empty if the form has none that matters."""
+    """A row of a file with its recording; `channel` is empty if it names none, and a number if it counts from 0."""
 
     recording: str
     timed: Timed
-    channel: str = ""
+    channel: str | int = ""
 
 
 def ctm_row(line: str, place: str) -> Row | None:
@@ -41,7 +39,7 @@ def ctm_row(line: str, place: str) -> Row | None:
         raise damaged(place, f"it has {len(columns)} columns; a CTM has: recording channel start duration word")
     start, end = _lasting(columns[2], columns[3], place)
     word = columns[4].replace(SPACE, " ").strip()
-    if not word or word in _PAUSES:
+    if not word or word in PAUSES:
         return None
     return Row(columns[0], Timed(start, end, f" {word}", is_word=True), columns[1])
 
@@ -62,7 +60,7 @@ def rttm_row(line: str, place: str) -> Row | None:
     if len(columns) < 8:
         raise damaged(place, f"it has {len(columns)} columns; the speaker is in the eighth of an RTTM")
     start, end = _lasting(columns[3], columns[4], place)
-    return Row(columns[1], Timed(start, end, speaker=None if columns[7] == "<NA>" else columns[7]))
+    return Row(columns[1], Timed(start, end, speaker=None if columns[7] == "<NA>" else columns[7]), columns[2])
 
 
 def _lasting(start: str, duration: str, place: str) -> tuple[float, float]:
@@ -83,6 +81,9 @@ def segments_row(line: str, place: str, value: Callable[[str, str], str | None] 
         return None
     if len(columns) not in (4, 5):
         raise damaged(place, f"it has {len(columns)} columns; segments has: utterance recording start end [channel]")
+    channel = columns[4] if len(columns) == 5 else "-1"
+    if not (channel.isdecimal() or channel == "-1"):
+        raise damaged(place, f"{channel[:40]!r} is not a channel, which count from 0")
     start, end = number(columns[2], place), number(columns[3], place)
     if end == -1 and math.isfinite(start):
         end = math.inf
@@ -91,33 +92,46 @@ def segments_row(line: str, place: str, value: Callable[[str, str], str | None] 
     text = value("text", columns[0])
     if text == "":
         return None
-    return Row(columns[1], Timed(start, end, text, value("utt2spk", columns[0])))
+    timed = Timed(start, end, text, value("utt2spk", columns[0]))
+    return Row(columns[1], timed, "" if channel == "-1" else int(channel))
 
 
-def by_channel(rows: list[Row], taken: int | None = None, name: str = "") -> Iterator[Timed]:
+def by_channel(
+    rows: list[Row], taken: int | None = None, name: str = "", channels: Collection[str | int] = ()
+) -> Iterator[Timed]:
     """The items of rows of a recording. If it has several channels, each is a speaker: their words must not mix.
 
     Args:
         rows: the rows.
-        taken: the channel of the audio, from 0, if it is one of several: then only its rows, if several have rows.
+        taken: the channel of the audio, from 0, if it is one of several: then only its rows.
         name: the file, for messages.
+        channels: those that the file names, also for other recordings. If it is the first alone, nothing is known of
+            channels: it stands in each CTM of a program that does not know any.
 
     Raises:
         RecordRejected: BAD_FIELD if it is not known which rows are of the channel `taken`.
     """
-    channels = {row.channel for row in rows}
-    several = len(channels) > 1
+    own = {row.channel for row in rows}
+    several, channels = len(own) > 1, own.union(channels)
     is_line = any(" " in (row.timed.text or "").strip() for row in rows)  # segments of the NeMo Forced Aligner
     for row in rows:
-        if several and taken is not None and _number_of(row.channel, channels, name) != taken:
+        if taken is not None and not _is_of(taken, row.channel, channels, name):
             continue
         timed = row.timed
         if is_line and timed.is_word:
             timed = timed._replace(text=(timed.text or "").strip(), is_word=False)
-        yield timed._replace(speaker=row.channel) if several else timed
+        yield timed._replace(speaker=timed.speaker or str(row.channel)) if several else timed
 
 
-def _number_of(channel: str, channels: Collection[str], name: str) -> int:
+def _is_of(taken: int, channel: str | int, channels: Collection[str | int], name: str) -> bool:
+    if isinstance(channel, int):
+        return channel == taken
+    if len(channels) == 1 and channel.upper() not in ("2", "B"):
+        return True
+    return _number_of(channel, channels, name) == taken
+
+
+def _number_of(channel: str, channels: Collection[str | int], name: str) -> int:
     """The number from 0 of a channel, which are 1, 2, ... or A, B, ... in a CTM; some programs write 0, 1, ..."""
     if channel.isdecimal():
         return int(channel) - ("0" not in channels)

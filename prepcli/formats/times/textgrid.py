@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from prepcli.formats.times.timed import Timed, checked, damaged, number
+from prepcli.formats.times.timed import PAUSES, Timed, checked, damaged, number
 
 _TOKEN = re.compile(r'"((?:[^"]|"")*)"|!.*|([^\s"]+)')
 _NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
@@ -79,7 +79,8 @@ def read_textgrid(text: str, name: str) -> list[Timed]:
     for tier, intervals in lines:
         speaker = tier.rpartition(" - ")[0] or None if words else tier if len(lines) > 1 else None
         for start, end, label in intervals:
-            timed.append(Timed(start, end, f" {label}" if words else label, speaker, is_word=bool(words)))
+            if not (words and label in PAUSES):
+                timed.append(Timed(start, end, f" {label}" if words else label, speaker, is_word=bool(words)))
     return timed
 
 

@@ -7,6 +7,10 @@ from typing import NamedTuple
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.gate import MAX_SECONDS
 
+PAUSES = frozenset(("<eps>", "<b>", "<sil>"))
+"""Words that stand for no sound: silences of Kaldi and of aligners made with it, blanks of the NeMo Forced Aligner."""
+WITHOUT_TEXT = "it has times and no text; other lines have texts"
+
 
 class Timed(NamedTuple):
     """A line of a text with times (a cue, a segment, an interval), or a word.

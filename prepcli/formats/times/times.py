@@ -29,6 +29,7 @@ _HEAD_BYTES = 1 << 16
 _GZIP = b"\x1f\x8b"
 _NAME_COLUMNS = {"ctm": 0, "rttm": 1, "kaldi": 1}
 """The column with the name of the recording, in forms that are made for many recordings."""
+_CHANNEL_COLUMNS = {"ctm": 1, "rttm": 2}
 _ROWS = {"ctm": ctm_row, "rttm": rttm_row, "kaldi": segments_row}
 _ALIKE: tuple[frozenset[str], ...] = (frozenset(("srt", "vtt")), frozenset(("ctm", "kaldi")))
 """Forms that content does not always distinguish; the user may say which it is."""
@@ -86,7 +87,7 @@ class Times:
             self.path, self.form = os.path.join(path, "segments"), "kaldi"
         self.form = self._form_of_file()
         if self.form in _NAME_COLUMNS or (self.form == "json" and _has_keys(self.path)):
-            self._lines = NamedLines(self.path, _NAME_COLUMNS.get(self.form))
+            self._lines = NamedLines(self.path, _NAME_COLUMNS.get(self.form), _CHANNEL_COLUMNS.get(self.form))
             folder = os.path.dirname(self.path)
             beside = {name: os.path.join(folder, name) for name in ("text", "utt2spk") if self.form == "kaldi"}
             self._tables = {name: NamedLines(file, 0) for name, file in beside.items() if os.path.isfile(file)}
@@ -114,7 +115,8 @@ class Times:
         Args:
             relative_path: the path of the audio below the folder of the audio.
             id: the id of the record, if it has one.
-            channel: the channel of the audio, from 0, to which a CTM or `segments` with several is limited; None: all.
+            channel: the channel of the audio, from 0, to which a CTM, an RTTM or `segments` with channels is limited;
+                None: all.
 
         Raises:
             RecordRejected: MISSING_FIELD if there are no times for it, BAD_FIELD if they are damaged, or if two
@@ -194,7 +196,7 @@ class Times:
                 for number, line in enumerate(_decoded_lines(block.data, lines.path), block.number)
                 if (row := row_of(line, f"{lines.path}:{number}")) is not None and row.recording == name
             ]
-            return list(by_channel(rows, channel, lines.path))
+            return list(by_channel(rows, channel, lines.path, lines.channels))
         raise _missing(names, f"looked for in {lines.path}")
 
     def _value(self, table: str, utterance: str) -> str | None:
@@ -309,11 +311,12 @@ def _read(path: str, form: Form, names: _Names, channel: int | None) -> list[Tim
     for number, line in enumerate(text.split("\n"), start=1):
         if (row := _ROWS[form](line, f"{path}:{number}")) is not None:
             rows.append(row)
+    channels = {row.channel for row in rows}
     if len({row.recording for row in rows}) > 1:
         rows = [row for row in rows if row.recording in (*names.exact, *names.stems)]
         if not rows:
             raise _missing(names, f"{path} names other recordings")
-    return list(by_channel(rows, channel, path))
+    return list(by_channel(rows, channel, path, channels))
 
 
 def _parsed(text: str, place: str) -> object:

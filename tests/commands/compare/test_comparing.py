@@ -131,6 +131,27 @@ def test_conversations(tmp_path: Path) -> None:
     assert "conversations" in text and f"{len(lines):,} at another place, not read" in text
 
 
+def test_further_fields_of_turns_of_any_form(tmp_path: Path) -> None:
+    """There were no differences: of ms-swift, only texts and audio were read."""
+    for name, loss in ("a", True), ("b", False):
+        turns = [{"role": "user", "content": "Who?"}, {"role": "assistant", "content": "I.", "loss": loss}]
+        write_lines(tmp_path / f"{name}.jsonl", [{"id": "c", "messages": turns}])
+    found = prepcli("compare", "a.jsonl", "b.jsonl", "--json", cwd=tmp_path).json
+    assert (found["is_same"], [one["field"] for one in found["fields"]]) == (False, ["conversations"])
+
+
+def test_lines_that_cannot_be_used_may_differ(tmp_path: Path) -> None:
+    """There were no differences, although a conversation was gone, or none was compared at all."""
+    good, bad = ({"id": role, "conversations": [{"from": role, "value": "I."}]} for role in ("user", "narrator"))
+    write_lines(tmp_path / "a.jsonl", [good, bad])
+    write_lines(tmp_path / "b.jsonl", [good])
+    found = prepcli("compare", "a.jsonl", "b.jsonl", cwd=tmp_path).out
+    assert "the sets differ" in found and "1 unusable lines, which are not compared" in found
+    write_lines(tmp_path / "c.jsonl", [bad])
+    write_lines(tmp_path / "d.jsonl", [bad | {"title": "other"}])
+    assert not prepcli("compare", "c.jsonl", "d.jsonl", "--json", cwd=tmp_path).json["is_same"]
+
+
 def test_a_field_with_the_name_of_turns(tmp_path: Path) -> None:
     line = absolute_lines()[0]
     for name, value in ("a", 5), ("b", 6):

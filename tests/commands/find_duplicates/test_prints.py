@@ -1,6 +1,7 @@
 """Prints: the same groups as with the audio, the same bytes for any ranks, and files that are refused."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -277,6 +278,14 @@ def test_names_of_prints(inputs: tuple[Path, Path], tmp_path: Path) -> None:
     for path in paths:
         assert prepcli("find-duplicates", test, "--write-prints", path, "--by", "text").code == 0
     assert [prints.path for prints in read_all_prints("--against", str(paths[0]))] == [str(paths[0])]
+    several = [tmp_path / f"{number:0200}.prints" for number in range(30)]
+    for path in several:
+        shutil.copy(paths[0], path)
+    num_open = len(os.listdir("/proc/self/fd"))
+    found = read_all_prints("--against", ",".join(map(str, several)))
+    assert [prints.path for prints in found] == list(map(str, several)), "a list is longer than a path may be"
+    assert len(os.listdir("/proc/self/fd")) - num_open <= len(several), "one open file for each"
+    del found
     headers = [read_prints("--against", str(path)) for path in paths]
     certificate = certificate_of(headers[0].header, headers, [], ["audio", "text"])
     names = ["a, b {1}.prints", "a, b {1}.prints (2)"]

@@ -82,6 +82,17 @@ def test_speakers_without_texts_and_segments_to_the_end(audio: Path, tmp_path: P
     ]
 
 
+def test_a_line_without_its_text_among_others(audio: Path, tmp_path: Path) -> None:
+    """`text` of a data directory lacks an utterance: its record had no text, and nothing said so."""
+    write_lines_of(tmp_path / "data/segments", "u1 y 0 0.5", "u2 y 0.5 1")
+    write_lines_of(tmp_path / "data/text", "u1 begin")
+    make(audio / "b", tmp_path / "m.json", "--times", tmp_path / "data")
+    assert [record["text"] for record in read_lines(tmp_path / "m.json")] == ["begin"]
+    reject = next(reject for reject in rejects(tmp_path / "m.json") if reject.get("offset"))
+    assert (reject["offset"], reject["reject_reason"]) == (0.5, "missing_transcript")
+    assert reject["reject_detail"] == "it has times and no text; other lines have texts"
+
+
 def test_damaged_and_empty_times_reject_their_recording(audio: Path, times: Path, tmp_path: Path) -> None:
     write_lines_of(times / "a/x.srt", "1", "00:00:00,1 --> 00:00:00,400", "text")
     write_lines_of(times / "b/x.srt", "1", "00:00:00,100 --> 00:00:00,400", "")

@@ -13,6 +13,7 @@ import pytest
 import soundfile
 import yaml
 
+from prepcli.commands.manifest_to_tarred import undoing
 from prepcli.commands.manifest_to_tarred.adding import version_workspace
 from prepcli.engine.ranks.progress import new_progress, progress_file
 from prepcli.engine.state.workspace import write_json
@@ -379,6 +380,27 @@ def test_undo_is_refused_while_the_addition_runs(tmp_path: Path) -> None:
     progress.state = "interrupted"
     write_json(progress_file(workspace, 0), progress, durable=False)
     assert undo(out).code == 0
+
+
+def test_undo_of_an_unfinished_addition_that_is_finished_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It removed the state of the addition, whose files stayed in the set."""
+    out, second = make(tmp_path)
+    add_killed(out, second)
+    checked = undoing._check_unchanged
+
+    def meanwhile(addition: object) -> None:
+        checked(addition)  # type: ignore[arg-type]
+        add(out, second)
+
+    monkeypatch.setattr(undoing, "_check_unchanged", meanwhile)
+    done = undo(out)
+    assert (done.code, "version 1 was finished meanwhile" in done.error_line) == (2, True)
+    monkeypatch.undo()
+    assert prepcli("verify", out).code == 0
+    assert undo(out).code == 0
+    assert prepcli("verify", out).code == 0
 
 
 def test_undo_keeps_a_file_of_others_in_the_place_of_a_shard(tmp_path: Path) -> None:

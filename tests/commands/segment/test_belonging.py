@@ -28,6 +28,41 @@ def test_a_channel_has_its_own_words(tmp_path: Path, channels: str, form: str) -
     assert [(line["text"], line["speaker"]) for line in lines] == [("hello", channels[0]), ("hi", channels[1])]
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("all.ctm", "call 2 4.0 0.8 hi\n"),
+        ("all.ctm", "call 1 4.0 0.8 hi\nother 0 4.0 0.8 hi\n"),
+        ("data/segments", "u1 call 4.0 4.8 1\n"),
+        ("data/segments", "u1 call 4.0 4.8 1\nu2 call 0.5 1.3 0\n"),
+    ],
+)
+def test_a_channel_without_words_has_not_those_of_another(tmp_path: Path, name: str, text: str) -> None:
+    """Both records had the words of the one channel; of `segments`, also if there were several channels."""
+    talk(tmp_path / "call.wav", channels=2)
+    times = srt(tmp_path / name, text)
+    srt(tmp_path / "data/text", "u1 hi\nu2 hello\n")
+    records = [{"audio_filepath": "call.wav", "duration": 12.0, "channel": number} for number in range(2)]
+    write_lines(tmp_path / "m.json", records)
+    call = (tmp_path / "m.json", tmp_path / "out.json", "--by", "times", "--times", times, "--max-rejects", 1)
+    _, lines = segmented(*call)
+    wanted = [(0, "hello"), (1, "hi")] if "hello" in text or "u2" in text else [(1, "hi")]
+    assert [(line["channel"], line["text"]) for line in lines] == wanted
+    assert [line["channel"] for line in rejected(tmp_path / "out.json")] == ([] if len(wanted) == 2 else [0])
+
+
+def test_turns_of_two_channels(tmp_path: Path) -> None:
+    talk(tmp_path / "call.wav", channels=2)
+    turn = "SPEAKER call {} {} 2.0 <NA> <NA> {} <NA> <NA>\n"
+    times = srt(tmp_path / "all.rttm", turn.format(1, 0.5, "ann") + turn.format(2, 4.0, "bob"))
+    by_times = ("--by", "times", "--times", times)
+    for channel, who in enumerate(("ann", "bob")):
+        _, lines = segmented(tmp_path / "call.wav", tmp_path / f"{who}.json", *by_times, "--channel", channel)
+        assert [line["speaker"] for line in lines] == [who]
+    _, lines = segmented(tmp_path / "call.wav", tmp_path / "both.json", *by_times)
+    assert [line["speaker"] for line in lines] == ["ann", "bob"]
+
+
 def test_a_channel_whose_words_are_not_known(tmp_path: Path) -> None:
     talk(tmp_path / "call.wav", channels=2)
     times = srt(tmp_path / "all.ctm", TELEPHONE.format("left", "right"))

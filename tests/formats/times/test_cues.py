@@ -49,6 +49,10 @@ def cues(text: str, *, is_vtt: bool = False) -> list[tuple[float, float, str | N
             "00:00:01,000 --> 00:00:02,000\none\n\nmore\n00:00:03,000 --> 00:00:04,000\ntwo\n",
             [(1, 2, "one more"), (3, 4, "two")],
         ),
+        (
+            "00:00:01,000 --> 00:00:02,000\n1984\n00:00:03,000 --> 00:00:04,000\ntwo\n",
+            [(1, 2, "1984"), (3, 4, "two")],
+        ),
         ("1\n00:00:01,000 --> 00:00:02,000\n\n2\n00:00:03,000 --> 00:00:04,000\n<i> </i>\n", []),
         (
             '1\n00:00:01,000 --> 00:00:02,000\n{\\an8}<i>a</i> <font color="#fff">b</font> <unk> 1 < 2 &amp;\n',
@@ -84,6 +88,11 @@ def test_srt(text: str, expected: list[tuple[float, float, str]]) -> None:
         (
             "WEBVTT\n\n00:01.000 --> 00:02.000\none\n\nlast words\n\nid 2\n00:03.000 --> 00:04.000\ntwo\n",
             [(1, 2, "one last words"), (3, 4, "two")],
+        ),
+        # The text of a cue without a blank line after it was taken for the name of the next one.
+        (
+            "WEBVTT\n\n00:01.000 --> 00:02.000\none\n00:03.000 --> 00:04.000\ntwo\n3\n00:05.000 --> 00:06.000\nend\n",
+            [(1, 2, "one"), (3, 4, "two 3"), (5, 6, "end")],
         ),
     ],
 )

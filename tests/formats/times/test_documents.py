@@ -139,7 +139,11 @@ def test_sentences_of_funasr() -> None:
     document = {"key": "talk", "text": "你好,", "timestamp": [[100, 500], [500, 900]], "sentence_info": [sentence]}
     expected = [Timed(0.1, 0.9, "你好,", "0", (word(0.1, 0.5, "你"), word(0.5, 0.9, "好,")))]
     assert timed_of([document]) == timed_of(document) == expected
-    sentence["text"] = ["你", "好"]
+    sentence["sentence"] = sentence.pop("text")  # as with spk_mode="vad_segment"; it had no text
+    assert timed_of(document) == expected
+    sentence["timestamp"] = []
+    assert timed_of(document) == [Timed(0.1, 0.9, "你好,", "0")]
+    sentence |= {"text": ["你", "好"], "timestamp": [[100, 500], [500, 900]]}
     assert timed_of(document)[0].text == "你 好"
 
 
@@ -155,6 +159,10 @@ def test_words_and_alignments_alone() -> None:
     [
         ({"text": "no times"}, "talk.json: it has no segments"),
         ("x", "it has no segments"),
+        (
+            [{"timestamp": [[0, 1]], "text": "a", "key": key} for key in "ab"],
+            "talk.json: it has several recordings, and their `key` is not the first",
+        ),
         ({"segments": [1]}, "talk.json: segments[0]: it is not an object"),
         ({"segments": [{"start": 1, "end": 0, "text": "a"}]}, "segments[0]: it ends at 0 s"),
         ({"segments": [{"start": "1", "end": 2, "text": "a"}]}, "its times are ['1', 2], not two numbers"),

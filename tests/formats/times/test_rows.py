@@ -34,7 +34,7 @@ def test_words_of_two_channels_do_not_mix() -> None:
 
 def test_rttm() -> None:
     row = rttm_row("SPEAKER talk 1 0.10 1.20 <NA> <NA> ann <NA> <NA>", "x:1")
-    assert row == Row("talk", Timed(0.1, 1.3, None, "ann"))
+    assert row == Row("talk", Timed(0.1, 1.3, None, "ann"), "1")
     assert rttm_row("SPKR-INFO talk 1 <NA> <NA> <NA> unknown ann <NA>", "x:1") is None
     assert rttm_row(";; x", "x:1") is None
 
@@ -43,7 +43,8 @@ def test_segments() -> None:
     values = {("text", "u1"): "hello", ("text", "u2"): "", ("utt2spk", "u1"): "ann"}
     find = lambda table, utterance: values.get((table, utterance))  # noqa: E731
     assert segments_row("u1 talk 0.5 1.5", "x", find) == Row("talk", Timed(0.5, 1.5, "hello", "ann"))
-    assert segments_row("u1 talk 0.5 -1 0", "x") == Row("talk", Timed(0.5, math.inf))
+    assert segments_row("u1 talk 0.5 -1 1", "x") == Row("talk", Timed(0.5, math.inf), 1)
+    assert segments_row("u1 talk 0.5 -1 -1", "x") == Row("talk", Timed(0.5, math.inf))
     assert segments_row("u2 talk 0.5 1.5", "x", find) is None
     assert segments_row("u3 talk 0.5 1.5", "x", find) == Row("talk", Timed(0.5, 1.5))
 
@@ -61,6 +62,7 @@ def test_segments() -> None:
         (rttm_row, "talk 1 0.1 1.2 word", "'talk' is not a type of an RTTM"),
         (segments_row, "u talk 2 1", "it ends at 1 s, before it begins at 2 s"),
         (segments_row, "u talk 2", "it has 3 columns"),
+        (segments_row, "u talk 1 2 A", "'A' is not a channel, which count from 0"),
         (segments_row, "u talk inf -1", "cannot be times"),
     ],
 )

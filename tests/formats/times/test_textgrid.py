@@ -35,7 +35,7 @@ def tier(name: str, *labels: str, kind: str = "IntervalTier") -> str:
 
 def test_tiers_of_words_give_words_and_those_of_phones_nothing() -> None:
     """As the Montreal Forced Aligner writes them, with one speaker and with several."""
-    text = short(tier("words", "hello", "", "world"), tier("phones", "HH", "AH", "L"))
+    text = short(tier("words", "hello", "<eps>", "world"), tier("phones", "HH", "AH", "L"))
     assert read_textgrid(text, "x") == [
         Timed(0, 1, " hello", is_word=True),
         Timed(2, 3, " world", is_word=True),
