@@ -95,6 +95,7 @@ class Comparison(ShownInNotebooks, msgspec.Struct):
             return "no differences"
         audio = self.audio
         unlike = audio.other_rate + audio.other + audio.unreadable + audio.not_compared
+        unlike += self.before.unusable + self.after.unusable
         if self.added.records or self.gone.records or self.changed or unlike:
             return "the sets differ"
         return "the same records and samples, in other files"
