@@ -69,7 +69,7 @@ class _Reader:
         return lines
 
     def _segment(self, entry: SourceEntry, line: Timed, has_texts: bool) -> SourceEntry:
-        fields: dict[str, Any] = {"text": line.text, "speaker": line.speaker}
+        fields: dict[str, Any] = {"text": line.text, "speaker": line.speaker, "channel": line.channel}
         segment = SourceEntry(
             entry.path,
             entry.line,

@@ -92,8 +92,9 @@ def segments_row(line: str, place: str, value: Callable[[str, str], str | None] 
     text = value("text", columns[0])
     if text == "":
         return None
-    timed = Timed(start, end, text, value("utt2spk", columns[0]))
-    return Row(columns[1], timed, "" if channel == "-1" else int(channel))
+    its_own = None if channel == "-1" else int(channel)
+    timed = Timed(start, end, text, value("utt2spk", columns[0]), channel=its_own)
+    return Row(columns[1], timed, "" if its_own is None else its_own)
 
 
 def by_channel(

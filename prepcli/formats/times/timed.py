@@ -23,6 +23,7 @@ class Timed(NamedTuple):
         speaker: None if it is not known.
         words: the words of a line, if their times are known.
         is_word: whether it is a word, as each item of a CTM.
+        channel: the number from 0 of its channel, if `segments` of Kaldi name it.
     """
 
     start: float
@@ -31,6 +32,7 @@ class Timed(NamedTuple):
     speaker: str | None = None
     words: tuple["Timed", ...] = ()
     is_word: bool = False
+    channel: int | None = None
 
 
 def text_of(words: Iterable[Timed]) -> str:

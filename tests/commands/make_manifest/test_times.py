@@ -82,6 +82,17 @@ def test_speakers_without_texts_and_segments_to_the_end(audio: Path, tmp_path: P
     ]
 
 
+def test_segments_name_their_channels(tmp_path: Path) -> None:
+    """Records of both sides of a call had no channel, and writers of mono take the first."""
+    soundfile.write(tmp_path / "call.wav", [[0.0, 0.1]] * 8000, 8000)
+    write_lines_of(tmp_path / "data/segments", "u1 call 0 0.5 0", "u2 call 0.5 1 1")
+    write_lines_of(tmp_path / "data/text", "u1 hello", "u2 hi")
+    write_lines_of(tmp_path / "list.txt", "call.wav")
+    make(tmp_path / "list.txt", tmp_path / "m.json", "--times", tmp_path / "data")
+    found = [(record["channel"], record["text"]) for record in read_lines(tmp_path / "m.json")]
+    assert found == [(0, "hello"), (1, "hi")]
+
+
 def test_a_line_without_its_text_among_others(audio: Path, tmp_path: Path) -> None:
     """`text` of a data directory lacks an utterance: its record had no text, and nothing said so."""
     write_lines_of(tmp_path / "data/segments", "u1 y 0 0.5", "u2 y 0.5 1")

@@ -43,7 +43,7 @@ def test_segments() -> None:
     values = {("text", "u1"): "hello", ("text", "u2"): "", ("utt2spk", "u1"): "ann"}
     find = lambda table, utterance: values.get((table, utterance))  # noqa: E731
     assert segments_row("u1 talk 0.5 1.5", "x", find) == Row("talk", Timed(0.5, 1.5, "hello", "ann"))
-    assert segments_row("u1 talk 0.5 -1 1", "x") == Row("talk", Timed(0.5, math.inf), 1)
+    assert segments_row("u1 talk 0.5 -1 1", "x") == Row("talk", Timed(0.5, math.inf, channel=1), 1)
     assert segments_row("u1 talk 0.5 -1 -1", "x") == Row("talk", Timed(0.5, math.inf))
     assert segments_row("u2 talk 0.5 1.5", "x", find) is None
     assert segments_row("u3 talk 0.5 1.5", "x", find) == Row("talk", Timed(0.5, 1.5))
