@@ -100,7 +100,7 @@ def command(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def _advice(signature: inspect.Signature, options: type, given: Iterable[str]) -> str:
-    """Advice for a call: a name for the first wrong one among `given`; without one, which arguments have names."""
+    """Advice on the first wrong name among the `given` arguments; without one, on arguments that need their names."""
     known = signature.parameters
     wrong = next((name for name in given if name not in known), None)
     if wrong is None:

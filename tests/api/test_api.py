@@ -206,7 +206,7 @@ def test_wrong_arguments_are_type_errors() -> None:
     with pytest.raises(TypeError, match=r"argument 'buckets': did you mean num_buckets\?$"):
         library.estimate_bins("m.json", buckets=3)  # type: ignore[call-arg]
     with pytest.raises(TypeError, match=r"; arguments but record have their names, as in in_set=\.\.\.$"):
-        library.explain("a.wav", "tarred")  # type: ignore[misc]
+        library.explain("a.wav", "tarred")  # type: ignore[call-arg]
 
 
 def test_other_settings_are_refused_in_the_words_of_the_caller(tmp_path: Path) -> None:

@@ -95,9 +95,11 @@ class Comparison(ShownInNotebooks, msgspec.Struct):
             return "no differences"
         audio = self.audio
         unlike = audio.other_rate + audio.other + audio.unreadable + audio.not_compared
-        unlike += self.before.unusable + self.after.unusable
-        if self.added.records or self.gone.records or self.changed or unlike:
+        unusable = self.before.unusable, self.after.unusable
+        if self.added.records or self.gone.records or self.changed or unlike or unusable[0] != unusable[1]:
             return "the sets differ"
+        if any(unusable):
+            return "no differences among the lines that can be used"
         return "the same records and samples, in other files"
 
     def rows(self) -> list[tuple[str, str]]:

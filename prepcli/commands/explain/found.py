@@ -121,7 +121,7 @@ class Found:
         is_same_text = self.fields.get("text", "") == made.fields.get("text", self.fields.get("text", ""))
         if apart > _RESAMPLED or not is_same_text or not self._may_begin(made):
             return None
-        stem = os.path.splitext(own_name(made.name))[0] if made.fields.get("audio_filepath") else made.name
+        stem = made._stem
         tails = [stem[len(own) :] for own in self._stems if stem.startswith(own) and _TAIL.fullmatch(stem, len(own))]
         if not tails:
             return None
@@ -167,6 +167,14 @@ class Found:
         """The ids of cuts of the record."""
         paths = (self.name, path_in(self.folder, self.name))
         return {segment_id("cut", recording_id(path), self.start, self.duration) for path in paths}
+
+    @property
+    def _stem(self) -> str:
+        """The name that a writer gave to the audio, without suffix; of a row of Parquet and of a cut, the id."""
+        id = self.fields.get("id")
+        if isinstance(id, str) and id and ".parquet::" in self.name:
+            return id
+        return os.path.splitext(own_name(self.name))[0] if self.fields.get("audio_filepath") else self.name
 
     @cached_property
     def _stems(self) -> set[str]:

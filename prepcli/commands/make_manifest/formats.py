@@ -58,7 +58,7 @@ class Walk:
         """Paths of audio files relative to the root, sorted as strings.
 
         Leaves out hidden files and folders, and the state of prepcli's runs. Does not follow a link to a folder above
-        itself. Each call counts again what is left out.
+        itself. Each call begins to count what is left out.
         """
         self.left_out.clear()
         self.loops, self.unreadable = 0, []

@@ -168,10 +168,6 @@ def conversations_in(placeholders: Sequence[str], audio_base_dir: Any) -> OtherI
     def found(path: str, _: bool) -> list[Catalogue]:
         catalogues = _catalogues(path, audio_base_dir, wanted)
         if catalogues is None:
-            kind = kind_of(path) if os.path.isfile(path) else None
-            if kind is not None and kind.name == f"a JSON list of {LINES}":
-                command = conversion(path, "jq -c '.[]'", new_name(path, suffix=".jsonl"))
-                raise UsageError(f"{path} is {kind.name}; write one per line: {command}")
             raise UsageError(
                 f"{path} has no conversations: JSON lines with conversations or messages (of a list, jq -c '.[]' makes "
                 "lines), or tars of such lines"
@@ -190,14 +186,25 @@ def _catalogues(path: str, audio_base_dir: Any, placeholders: Sequence[str]) -> 
     """The catalogues of a file or a set of conversations; None if it is another one."""
     if is_dir(path):
         return _in_folder(path, placeholders)
-    return [conversation_file(path, audio_base_dir, placeholders)] if holds_conversations(path) else None
+    return [conversation_file(path, audio_base_dir, placeholders)] if _are_lines(path) else None
+
+
+def _are_lines(path: str) -> bool:
+    """Whether a file has conversations, one per line; raises `UsageError` if they are in a JSON list."""
+    if holds_conversations(path):
+        return True
+    kind = kind_of(path) if os.path.isfile(path) else None
+    if kind is not None and kind.name == f"a JSON list of {LINES}":
+        command = conversion(path, "jq -c '.[]'", new_name(path, suffix=".jsonl"))
+        raise UsageError(f"{path} is {kind.name}; write one per line: {command}")
+    return False
 
 
 def record_files(spec: str, audio_base_dir: PathText | None) -> list[str]:
     """The manifests that `spec` names (`expand_paths`); conversations are read as lines of NeMo's form.
 
     Raises:
-        UsageError: as by `expand_paths`, and of a folder that is not a set of conversations.
+        UsageError: as by `expand_paths`, of a folder that is not a set of conversations, and of a JSON list of them.
     """
     base = None if audio_base_dir is None else path_of(str(audio_base_dir))
 
@@ -206,6 +213,6 @@ def record_files(spec: str, audio_base_dir: PathText | None) -> list[str]:
         return [check_file(folder)] if catalogues is None else [*catalogues]  # the check says what to do
 
     return [
-        conversation_file(path, base, PLACEHOLDERS) if holds_conversations(path) else path
+        conversation_file(path, base, PLACEHOLDERS) if _are_lines(path) else path
         for path in expand_paths(spec, of_folder)
     ]

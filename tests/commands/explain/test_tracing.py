@@ -289,3 +289,14 @@ def test_a_list_of_duplicates_is_a_rule_that_drops(tmp_path: Path) -> None:
     run(tmp_path, "filter", "m.json", "kept.json", "--keep", "duration > 0", "--drop-listed", "listed.jsonl")
     done = prepcli("explain", Path(some_lines()[0]["audio_filepath"]).name, "--in", "kept.json", cwd=tmp_path)
     assert "keep duration > 0; drop listed in listed.jsonl" in done.out
+
+
+def test_rows_of_parquet(tmp_path: Path) -> None:
+    samples, rate = sf.read(SHORT_CORPUS / some_lines()[0]["audio_filepath"])
+    sf.write(tmp_path / "talk.wav", np.tile(samples, 40), rate)
+    lines = [{"audio_filepath": "talk.wav", "offset": at, "duration": 0.5, "text": "x"} for at in (0.0, 0.5, 1.0)]
+    write_lines(tmp_path / "m.json", [*lines, *absolute(some_lines())])
+    run(tmp_path, "manifest-to-parquet", "m.json", "parquet")
+    for name, line in (("talk.wav@0.7", 2), (Path(some_lines()[1]["audio_filepath"]).name, 5)):
+        (trace,) = prepcli("explain", name, "--in", "parquet", "--json", cwd=tmp_path).json["traces"]
+        assert (trace["verdict"], trace["hops"][-1]["line"]) == ("kept", line)

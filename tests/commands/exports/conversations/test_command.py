@@ -273,9 +273,11 @@ def test_others_name_the_command(corpus: Path, tmp_path: Path) -> None:
     assert "has no conversations" in done.error_line
     path = corpus / "list.json"
     path.write_text(f"[{(corpus / 'nemo.jsonl').read_text().replace(chr(10), ',').strip(',')}]")
-    done = prepcli("conversations-to-tarred", path, tmp_path / "out")
-    command = f"jq -c '.[]' {path} > {path}l"
-    assert done.error_line == f"prepcli: {path} is a JSON list of conversations; write one per line: {command}"
+    advice = f"write one per line: jq -c '.[]' {path} > {path}l"
+    for call in (("conversations-to-tarred", path), ("filter", path), ("find-duplicates", path)):
+        assert prepcli(*call, tmp_path / "out.jsonl").error_line == (
+            f"prepcli: {path} is a JSON list of conversations; {advice}"
+        )
 
 
 def test_blend_mixes_conversations_with_audio(corpus: Path, tmp_path: Path) -> None:
