@@ -72,8 +72,10 @@ def test_ranks_name_files_of_segments_that_are_there(tmp_path: Path) -> None:
 
 
 def test_a_dry_run_shows_the_account_of_many_rejects(tmp_path: Path) -> None:
-    done = prepcli("segment", MINI_CORPUS / "long", tmp_path / "times.json", "--by", "times", "--dry-run")
-    assert (done.code, list(tmp_path.iterdir())) == (0, [])
+    record = {"audio_filepath": str(MINI_CORPUS / "long/s01.flac"), "duration": 16.72}
+    manifest = write_lines(tmp_path / "m.json", [record])
+    done = prepcli("segment", manifest, tmp_path / "times.json", "--by", "times", "--dry-run")
+    assert (done.code, list(tmp_path.iterdir())) == (0, [manifest])
     assert "1 (1 missing_field)\n" in done.out
     assert "16.72 s in = 0.00 s segments + 0.00 s pauses + 0.00 s overlap + 16.72 s rejects" in done.out
 

@@ -125,7 +125,7 @@ def test_a_list_of_conversations_names_what_makes_lines(tmp_path: Path) -> None:
     lines = [{"messages": [{"role": "user", "content": [{"type": "audio", "audio": RECORDS[0]["audio_filepath"]}]}]}]
     (tmp_path / "list.json").write_text(json.dumps(lines))
     done = prepcli("conversations-to-tarred", "list.json", "out", cwd=tmp_path)
-    assert (done.code, "of a list, jq -c '.[]' makes lines" in done.error_line) == (2, True)
+    assert (done.code, done.error_line.endswith("write one per line: jq -c '.[]' list.json > list.jsonl")) == (2, True)
     done = prepcli("score", "list.json", "out.json", cwd=tmp_path)
     wanted = "jq -c '.[]' list.json > list.jsonl, and then prepcli conversations-to-tarred list.jsonl OUT"
     assert (done.code, done.error_line.endswith(wanted)) == (2, True)
