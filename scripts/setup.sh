@@ -60,6 +60,8 @@ activate() { say "to use it: source $(printf '%q' "$PWD/.venv/bin/activate")"; }
 # lhotse 2 judges indexes in tests. It lies aside, because NeMo 3.0 needs lhotse 1.
 lhotse2=lhotse==2.0.0a7
 has_lhotse2() { [[ -d .venv/lhotse2/${lhotse2/==/-}.dist-info ]]; }
+# PyAV decodes AAC, in its tests. It lies aside, so that all others are with ffmpeg, which most users have.
+has_pyav() { [[ -d .venv/pyav/av ]]; }
 # What --normalize imports, for its test. It lies aside, because it brings a package that is called tests.
 normalizer=nemo_text_processing==1.2.0
 with_it=(pynini cdifflib editdistance inflect typeguard more_itertools jaraco.functools sacremoses wget)
@@ -71,7 +73,7 @@ has_swift() { .venv/object_store/bin/python -c "import sys, swift; sys.exit('swi
 without_store=.venv/object_store/cannot-be-installed
 
 if [[ $old_root == "$PWD" && $old_ground == "$ground" && $old_extras == "$extras" ]] && venv_works \
-    && { { has_lhotse2 && { has_normalizer || [[ -e $without_normalizer ]]; } && { has_swift || [[ -e $without_store ]]; }; } || ! has dev; }; then
+    && { { has_lhotse2 && has_pyav && { has_normalizer || [[ -e $without_normalizer ]]; } && { has_swift || [[ -e $without_store ]]; }; } || ! has dev; }; then
     say "up to date: .venv has prepcli${extras:+[$extras]}"
     activate
     exit 0
@@ -152,6 +154,9 @@ fi
 if has dev && ! has_lhotse2; then
     rm -rf .venv/lhotse2
     "${install[@]}" ${quiet[@]+"${quiet[@]}"} --no-deps --target .venv/lhotse2 "$lhotse2" || die "$failed"
+fi
+if has dev && ! has_pyav; then
+    "${install[@]}" ${quiet[@]+"${quiet[@]}"} --no-deps --target .venv/pyav "av>=14" || die "$failed"
 fi
 if has dev && ! has_normalizer; then
     rm -rf .venv/normalizer

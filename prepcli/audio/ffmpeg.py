@@ -1,4 +1,4 @@
-"""Audio that ffmpeg decodes, if it is installed: AAC, MP4, WebM, WMA, AMR, raw GSM, and Speex in Ogg.
+"""Audio that ffmpeg or PyAV decodes, if installed: AAC, MP4, WebM, WMA, AMR, raw GSM, and Speex in Ogg.
 
 A playlist names other files, and ffmpeg would open them, also from network addresses. So ffmpeg gets only the bytes of
 the audio on its standard input: this module selects the demuxer by the content of the file, and allows only the
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from shlex import quote
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from prepcli.audio import mpeg, riff
+from prepcli.audio import mpeg, pyav, riff
 from prepcli.audio.codecs import codec_of
 from prepcli.audio.containers import MP4_BOXES, boxes
 from prepcli.audio.external import run_tool
@@ -27,9 +27,10 @@ from prepcli.storage.input_files import read_at
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+SOME_AUDIO = "some audio (AAC, MP4, WMA and the like) is of formats that trainers may not read; in shards it is FLAC"
 THROUGH_FFMPEG = (
-    "some audio (AAC, MP4, WMA and the like) is read through ffmpeg, which takes longer; trainers may not read such "
-    "files, and in shards it is FLAC"
+    "some audio is read through ffmpeg, a process for each file; for AAC, MP4 and WMA "
+    "`pip install 'prepcli[av]'` avoids that"
 )
 INSTALL = "ffmpeg reads it: install the Debian package ffmpeg"
 _MAX_FRAME = 8192  # maximum bytes of an AAC frame, and of ffmpeg's header
@@ -111,8 +112,12 @@ def format_of(head: bytes, source: Source) -> Format | None:
 
 
 def is_needed(format: Format) -> bool:
-    """Whether to read the format with ffmpeg. False only for AMR if ffmpeg is not installed: sox may read AMR."""
-    return format.name != "AMR" or shutil.which("ffmpeg") is not None
+    """Whether to read the format here. False only for AMR if neither decoder is installed: sox may read AMR."""
+    return format.name != "AMR" or _is_installed()
+
+
+def _is_installed() -> bool:
+    return pyav.is_installed() or shutil.which("ffmpeg") is not None
 
 
 def probe_other_codec(head: bytes, source: Source, name: str) -> AudioInfo | None:
@@ -127,7 +132,7 @@ def probe_other_codec(head: bytes, source: Source, name: str) -> AudioInfo | Non
     container, codec = container_and_codec
     what = f"holds {codec} in {container}"
     is_readable = container != "CAF"  # ffmpeg cannot read it from a pipe, because its index is after the audio
-    if shutil.which("ffmpeg") is None or not is_readable:
+    if not is_readable or not _is_installed():
         advice = f"{INSTALL}, or " * is_readable + f"convert it: ffmpeg -i {quote(name)} OUT.flac"
         unreadable(name, f"{what}, which libsndfile cannot read; {advice}")
     try:
@@ -170,15 +175,42 @@ def blocks(source: Source, info: AudioInfo, start: int, length: int, size: int, 
 
 def _decode(source: Source, format: Format, name: str) -> _Decoded:
     """Decode a whole file into an unnamed temporary file. The last decoded file is kept, and not decoded again."""
-    note(THROUGH_FFMPEG)
+    note(SOME_AUDIO)
     key = identity(source)
     if _Last.decoded is not None and _Last.decoded.key == key:
         return _Last.decoded
-    program = shutil.which("ffmpeg")
-    if program is None:
-        unreadable(name, f"is {format.name}; {INSTALL}")
     _Last.decoded = None  # frees the last file before the next one grows
     output = tempfile.TemporaryFile()  # noqa: SIM115 - it is kept
+    advice = INSTALL
+    if pyav.is_installed():
+        found = pyav.decode(source, format.demuxer, output)
+        if not isinstance(found, str):
+            output.flush()
+            info = AudioInfo(FFMPEG, format.name, found.sampling_rate, found.num_samples, found.num_channels, None)
+            _Last.decoded = _Decoded(key, output, 0, info)
+            return _Last.decoded
+        advice = f"PyAV does not decode it ({found}), but ffmpeg may: install the Debian package ffmpeg"
+    start, info = _by_process(source, format, name, output, advice)
+    _Last.decoded = _Decoded(key, output, start, info)
+    return _Last.decoded
+
+
+def _by_process(source: Source, format: Format, name: str, output: IO[bytes], advice: str) -> tuple[int, AudioInfo]:
+    """Decode a whole file with ffmpeg's process into `output`, a WAV file.
+
+    `advice`: the end of the reason if ffmpeg is not installed.
+
+    Returns:
+        The byte of the first sample, and the properties of the audio.
+
+    Raises:
+        RecordRejected: UNREADABLE_AUDIO if ffmpeg is not installed, or cannot decode all of the file.
+        OSError: if the machine is the cause.
+    """
+    program = shutil.which("ffmpeg")
+    if program is None:
+        unreadable(name, f"is {format.name}; {advice}")
+    note(THROUGH_FFMPEG)
     # -xerror: ffmpeg ends at the first damage. -map: only the first audio stream, no pictures or video.
     command = [program, "-v", "error", "-nostdin", "-xerror", "-protocol_whitelist", "pipe", "-f", format.demuxer]
     command += ["-i", "pipe:0", "-map", "0:a:0", "-map_metadata", "-1", "-c:a", "pcm_f32le", "-f", "wav", "pipe:1"]
@@ -193,8 +225,7 @@ def _decode(source: Source, format: Format, name: str) -> _Decoded:
     if info is None:
         raise OSError(f"ffmpeg cannot be run on {name}: it wrote no WAV")
     properties = AudioInfo(FFMPEG, format.name, info.sampling_rate, info.num_samples, info.num_channels, None)
-    _Last.decoded = _Decoded(key, output, riff.data_start(head), properties)
-    return _Last.decoded
+    return riff.data_start(head), properties
 
 
 def _in_one_pass(source: Source, name: str) -> Source:

@@ -204,6 +204,7 @@ def test_without_another_python_it_is_that_of_the_virtual_environment(tmp_path: 
     setup = (ROOT / "scripts/setup.sh").read_text(encoding="utf-8")
     (lhotse2,) = re.findall(r"^lhotse2=lhotse==(\S+)$", setup, flags=re.MULTILINE)
     (root / f".venv/lhotse2/lhotse-{lhotse2}.dist-info").mkdir(parents=True)
+    (root / ".venv/pyav/av").mkdir(parents=True)
     (root / ".venv/object_store").mkdir()
     (root / ".venv/object_store/cannot-be-installed").touch()
     offline = "1"

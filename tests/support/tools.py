@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
@@ -52,6 +53,18 @@ def need_package(name: str) -> None:
     """Skip the test where a Python package is not installed; unlike `pytest.importorskip` this imports nothing."""
     if find_spec(name) is None:
         pytest.skip(f"needs the Python package {name}")
+
+
+def import_pyav(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `import av` find the package that scripts/setup.sh has put aside; skips the test without it."""
+    folder = Path(sys.prefix) / "pyav"
+    if not (folder / "av").is_dir():
+        lack("PyAV: run scripts/setup.sh")
+    from prepcli.audio import pyav
+
+    pyav.is_installed()  # keeps its answer, which other tests of this process need
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.setattr("prepcli.audio.pyav.is_installed", lambda: True)
 
 
 def without(name: str) -> pytest.MarkDecorator:
