@@ -89,8 +89,12 @@ def member_stem(audio_filepath: str) -> str:
     `train/spk1/utt.3.wav` -> `train_spk1_utt_3`. Slashes, dots (webdataset splits a name at its first dot) and control
     characters become `_`. Several files may share a stem: see `tagged`.
     """
-    path = normal_path(own_name(audio_filepath))
-    stem = posixpath.splitext(without_scheme(path))[0]
+    path = audio_filepath
+    if ":" in path or "//" in path or "/." in path or path[0] == "." or path[-1] == "/":
+        stem = posixpath.splitext(without_scheme(normal_path(own_name(path))))[0]
+    else:  # nearly all paths: the same in half the time
+        dot = path.rfind(".")
+        stem = path[:dot] if dot > path.rfind("/") else path
     stem = stem.replace("/", "_").replace(".", "_")
     # The cases below are rare, and checking for each takes as long as packing the line.
     if stem.isascii() and stem.isprintable() and "-sub" not in stem and len(stem) <= MAX_STEM_BYTES:
