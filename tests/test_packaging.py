@@ -208,6 +208,7 @@ def test_the_extras_that_messages_recipes_and_docs_name_are_there() -> None:
     assert [name for name in named - {"none"} if f"\n{name} = [" not in listed] == []
 
 
+@pytest.mark.slow
 def test_the_wheel_runs_without_the_repository(wheel: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "site")

@@ -84,6 +84,7 @@ def test_the_example_of_the_readme(tmp_path: Path) -> None:
         assert done.out.startswith(output) or done.err.startswith(output), (command, done.out, done.err)
 
 
+@pytest.mark.slow
 def test_the_chain_of_runs_to_look_at(tmp_path: Path) -> None:
     for command, output in shown(CHAIN):
         done = run(command, tmp_path)
@@ -128,6 +129,7 @@ def bucket_size(batch: list[tuple[str, float]], sizes: dict[float, int]) -> int:
     return next(size for bound, size in sorted(sizes.items()) if longest <= bound)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command", [command for command, _ in shown(PAGES) if command not in dict(shown(README + TOUR + CHAIN))]
 )

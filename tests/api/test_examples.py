@@ -69,6 +69,7 @@ def test_examples_on_the_mini_corpus(name: str, corpus: Path) -> None:
     run_example(name)
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 def test_the_example_that_uses_pytorch(corpus: Path) -> None:
     run_example("manifest_to_mels")
@@ -82,6 +83,7 @@ def test_examples_with_a_tokenizer(name: str, corpus: Path) -> None:
     run_example(name)
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 def test_the_example_with_a_codec(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     library.manifest_to_shar("manifest_with_context.json", "shar", shard_size=16)

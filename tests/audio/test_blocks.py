@@ -152,6 +152,7 @@ assert sum(len(block) for block in mono_blocks(whole(audio, probe(audio)))) == i
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["wav", "flac", "flac in a tar"])
 def test_memory_does_not_grow_with_the_length(tmp_path: Path, kind: str) -> None:
     """Decoded as a whole, the longer file would take hundreds of MB more."""

@@ -129,6 +129,7 @@ def test_rates_that_formats_do_not_have() -> None:
         assert (stored.format, stored.sampling_rate) == (format, encodable)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [

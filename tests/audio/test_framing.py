@@ -6,6 +6,7 @@ import pytest
 from prepcli.audio.framing import Framing
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "hop", "at_once"), [(400, 160, 7), (512, 960, 3), (5, 5, 1), (1, 3, 4)])
 @pytest.mark.parametrize(("before", "after"), [(0, 0), (256, 256)])
 def test_frames_do_not_depend_on_the_blocks(size: int, hop: int, at_once: int, before: int, after: int) -> None:

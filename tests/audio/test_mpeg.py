@@ -18,6 +18,7 @@ from tests.fuzz.examples import rounds
 NEARLY_SILENT = 4000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("channels", [1, 2])
 @pytest.mark.parametrize("mode", ["CONSTANT", "VARIABLE"])
 @pytest.mark.parametrize("rate", [8000, 16000, 24000, 44100, 48000])

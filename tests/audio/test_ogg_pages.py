@@ -23,6 +23,7 @@ def scan(data: bytes) -> ogg_pages.Pages | None:
     return ogg_pages.scan(ByteSource(data))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["ogg", "opus"])
 @pytest.mark.parametrize("seconds", [0.01, 0.5, 3, 12])
 @pytest.mark.parametrize("channels", [1, 2])
@@ -87,6 +88,7 @@ def test_files_of_different_rates_one_after_the_other() -> None:
         probe_bytes(data, "a b")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("channels", [1, 2])
 @pytest.mark.parametrize("rate", [8000, 16000, 24000, 48000])
 def test_plain_opus_has_what_libsndfile_states(channels: int, rate: int) -> None:

@@ -90,6 +90,7 @@ def test_flac_damaged_in_its_last_frame(speech: Samples) -> None:
     assert "could be decoded" in refusal(data[: len(data) // 2] + bytes(len(data) // 2))
 
 
+@pytest.mark.slow
 def test_flac_of_unknown_length(speech: Samples) -> None:
     data = encode(speech, 16000, "flac")
     streamed = flac_of_unknown_length(data)

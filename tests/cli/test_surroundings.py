@@ -13,6 +13,7 @@ from tests.support.running import HANG_SECONDS, clean_environment, prepcli
 MINI = MINI_CORPUS / "manifest.json"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("arguments", [["--version"], ["inspect", MINI], ["inspect", MINI, "--json"], ["--help"]])
 def test_a_full_disk_under_the_output(arguments: list[object], unbuffered: str) -> None:

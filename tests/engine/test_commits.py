@@ -27,6 +27,7 @@ from tests.conftest import SHORT_CORPUS, read_lines, tree, write_lines
 from tests.faults.commits import CHANGES, Kills, prepared
 from tests.faults.test_every_call import EVERYTHING
 from tests.support.running import Outcome, prepcli, prepcli_process
+from tests.support.tools import slow
 
 Record = Callable[[str, object], None]
 
@@ -45,7 +46,7 @@ def changed(name: str, record_property: Record) -> Iterator[tuple[Kills, list[st
     record_property("faults", kills.num_disturbed)
 
 
-@pytest.mark.parametrize("name", ["overwrite", "concat", "undo"])
+@pytest.mark.parametrize("name", ["overwrite", slow("concat"), slow("undo")])
 def test_some_kills(name: str, draw: random.Random, record_property: Record) -> None:
     with changed(name, record_property) as (kills, found):
         for moment in some(kills.moments, 20, draw):

@@ -32,6 +32,7 @@ from tests.engine.folder_runs import run as run_on_a_disk
 from tests.engine.folder_store import Stored, stored
 from tests.engine.toy import ToyJob
 from tests.faults.test_every_call import EVERYTHING
+from tests.support.tools import slow
 
 KILLED = 9
 
@@ -434,7 +435,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("change", BEFORE)
+@pytest.mark.parametrize("change", ["fresh", *map(slow, list(BEFORE)[1:])])
 def test_kills(
     change: str, runs: Stored, tmp_path_factory: pytest.TempPathFactory, draw: random.Random, record_property: Any
 ) -> None:

@@ -93,8 +93,9 @@ FAST = {
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(one, marks=[pytest.mark.slow] if one == "codes" else []) for one in FAST]
-)  # a command that imports PyTorch takes 9 s
+    "name",
+    [pytest.param(one, marks=[] if one in ("tarred", "split", "write-config") else [pytest.mark.slow]) for one in FAST],
+)
 def test_some_calls(name: str, record_property: Callable[[str, object], None]) -> None:
     with prepared(name) as runs:
         assert [one for fault in FAST[name] for one in runs.faults(fault)] == []

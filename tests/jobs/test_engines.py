@@ -65,6 +65,7 @@ def test_any_executor_of_python(pool: Callable[[int], Executor], plain: dict[str
     assert not list((tmp_path / "out.prepcli").rglob("*.pickle"))
 
 
+@pytest.mark.slow
 def test_the_executor_of_a_client(cluster: str, plain: dict[str, str], tmp_path: Path) -> None:
     from distributed import Client
 

@@ -131,6 +131,7 @@ def launch(request: pytest.FixtureRequest, shar: Path, tmp_path: Path, monkeypat
     return made
 
 
+@pytest.mark.slow
 def test_a_rank_does_what_others_leave_and_then_what_they_are_making(launch: Launch) -> None:
     """Another rank has begun two of the units that are left."""
     assert launch.run(0, steal=False).status == "incomplete"

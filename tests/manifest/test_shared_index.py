@@ -166,6 +166,7 @@ def forked(functions: Sequence[Callable[[], object]]) -> list[int | None]:
     return [process.exitcode for process in processes]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("manifests", ALL)
 @pytest.mark.parametrize("ranks", [1, 2, slow(5)])
 def test_the_same_index_for_any_number_of_ranks(manifests: Manifests, ranks: int, tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ def test_bytes_of_tensors_are_counted() -> None:
     assert weight.grad is not None
 
 
+@pytest.mark.slow
 def test_tensors_larger_than_this_machine_are_counted() -> None:
     """The memory of the GPU in question is not that of this machine."""
     column, row = torch.zeros(1 << 19, 1), torch.zeros(1, 1 << 19)

@@ -115,6 +115,7 @@ def crash_in(monkeypatch: pytest.MonkeyPatch, function: str, folder: Path, numbe
     monkeypatch.setattr(module, function, call)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("function", ["read_segment", "probe_bytes"])
 def test_audio_that_crashes_a_worker_is_a_reject_of_the_same_run(
     function: str, shar: Path, whole: dict[str, str], monkeypatch: pytest.MonkeyPatch

@@ -290,6 +290,7 @@ def test_presets_and_patterns_group(tmp_path: Path) -> None:
     assert libritts.json["rejects_by_reason"] == {"bad_field": 48}  # its paths are two parts deep
 
 
+@pytest.mark.slow
 def test_plot(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     options = ["--audio-base-dir", MINI_CORPUS, "--plot", tmp_path / "p.png"]

@@ -48,6 +48,7 @@ def middle(out: Path) -> float:
     return round((found[len(found) // 2 - 1] + found[len(found) // 2]) / 2, 6)
 
 
+@pytest.mark.slow
 def test_another_threshold_embeds_nothing_again(tmp_path: Path, manifest: Path, encoder: ToyEncoder) -> None:
     out, plain = tmp_path / "out", tmp_path / "plain"
     extend(manifest, out, *AUDIO, "--context-min-ssim", -1)
@@ -114,6 +115,7 @@ def test_only_what_is_not_there_or_was_changed_is_embedded(tmp_path: Path, manif
     assert encoder.num_embedded == 2 * COUNT + 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["cut", "empty", "noise", "gone"])
 def test_damaged_embeddings_are_computed_again(
     tmp_path: Path, manifest: Path, encoder: ToyEncoder, damage: str
@@ -133,6 +135,7 @@ def test_damaged_embeddings_are_computed_again(
     assert tree(out) == before
 
 
+@pytest.mark.slow
 def test_embeddings_of_something_else_are_not_used(
     tmp_path: Path, manifest: Path, encoder: ToyEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -132,6 +132,7 @@ def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     assert check(rows) == whole
 
 
+@pytest.mark.slow
 def test_memory_stays_small() -> None:
     """A matrix of all pairs would take 1.6 GB."""
     rows = torch.from_numpy(unit_rows(20_000, 16))

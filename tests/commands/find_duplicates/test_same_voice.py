@@ -61,6 +61,7 @@ def tones(made_tones: Lines) -> Lines:
     return [dict(line) for line in made_tones]
 
 
+@pytest.mark.slow
 def test_two_names_of_a_voice(tmp_path: Path, tones: Lines) -> None:
     tones.insert(0, {"audio_filepath": tones[0]["audio_filepath"], "duration": 1.0, "text": "no speaker"})
     manifest = write_lines(tmp_path / "m.json", tones)
@@ -115,6 +116,7 @@ def test_few_utterances_are_decoded(tmp_path: Path, tones: Lines, monkeypatch: p
     assert done.json["details"]["without_voice"] == 1
 
 
+@pytest.mark.slow
 def test_ranks_give_the_same_bytes(tmp_path: Path, tones: Lines) -> None:
     manifest = write_lines(tmp_path / "m.json", tones)
     assert find(manifest, tmp_path / "one.jsonl").code == 0

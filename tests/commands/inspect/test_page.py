@@ -45,6 +45,7 @@ def asked(page: Path, script: str, *options: str) -> str:
     return html.unescape(title[1])
 
 
+@pytest.mark.slow
 def test_it_refers_to_nothing_outside(page: Path) -> None:
     class Links(HTMLParser):
         def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:

@@ -32,6 +32,7 @@ def records(count: int) -> Lines:
     ]
 
 
+@pytest.mark.slow
 def test_measures_of_score(tmp_path: Path) -> None:
     own = records(20)
     for number, one in enumerate(own):

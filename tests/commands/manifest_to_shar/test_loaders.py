@@ -57,6 +57,7 @@ def key(cut: Any) -> str:
     return f"{path}.flac {cut.supervisions[0].text}"
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.parametrize("audio_format", ["flac", "wav"])
 def test_lhotse_reads_every_sample(corpus: Path, audio_format: str) -> None:

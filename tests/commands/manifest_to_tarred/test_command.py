@@ -296,6 +296,7 @@ def test_train_ds_names_the_newest_version(tmp_path: Path) -> None:
     assert f"{file} was changed, and may still name version 1" in done.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [[], ["--no-shard-manifests"], ["--no-index"]])
 def test_undo_goes_back_one_version(tmp_path: Path, options: list[str]) -> None:
     out, second = make(tmp_path, *options)

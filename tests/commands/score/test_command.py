@@ -273,6 +273,7 @@ def test_damage_behind_the_first_block_is_a_reject(few: Path, monkeypatch: pytes
     assert (few.parent / f"{1 << 19}.json").read_bytes() == (few.parent / "1000.json").read_bytes()
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_length(tmp_path: Path) -> None:
     """Decoded as a whole, the longer file would take 200 MB more."""
     need_package("silero_vad")

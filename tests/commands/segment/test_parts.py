@@ -46,6 +46,7 @@ def test_parts_meet_in_pauses_and_lose_nothing(talk: Path, tmp_path: Path) -> No
     assert covered == pytest.approx(sum(line["duration"] for line in whole), rel=0.02)
 
 
+@pytest.mark.slow
 def test_ranks_and_engines_make_the_same_bytes(talk: Path, tmp_path: Path) -> None:
     segmented(talk, tmp_path / "one.json")
     for rank in (2, 1, 0):

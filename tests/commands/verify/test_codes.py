@@ -93,6 +93,7 @@ def test_a_missing_shard_and_one_too_many(whole: Path, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_other_bytes_than_were_published(whole: Path, tmp_path: Path) -> None:
     out = copy_set(whole, tmp_path, records=True)
     assert check_set(out).problems == []

@@ -51,6 +51,7 @@ def let_audio_crash(monkeypatch: pytest.MonkeyPatch, fatal: bytes = b"") -> None
     monkeypatch.setattr(shards, "probe_bytes", probe)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "num_workers"), [("tarred", 1), slow("tarred", 2), ("shar", 2)])
 def test_the_others_are_checked(kind: str, num_workers: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options = {"tarred": ["--num-shards", 8], "shar": ["--shard-size", 6]}[kind]
@@ -139,6 +140,7 @@ def flip_a_bit(path: Path) -> None:
     path.write_bytes(data)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("records", ["sha256", slow("xxh3")])
 @pytest.mark.parametrize(

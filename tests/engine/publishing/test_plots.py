@@ -46,6 +46,7 @@ def test_a_file_that_is_not_a_plot_stays(what: str, tmp_path: Path) -> None:
             )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["PNG", "svg", "pdf", "jpg", "tiff", "gif", "webp"])
 def test_a_plot_is_replaced(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"plot.{suffix}"

@@ -104,6 +104,7 @@ def name_an_option(unit: ToyUnit, writer: UnitWriter, advance: Advance) -> None:
     raise UsageError(f"without {option('--raw')}")
 
 
+@pytest.mark.slow
 def test_workers_name_options_as_the_caller_does(tmp_path: Path) -> None:
     """In messages, and in rejects, which are bytes of the output."""
     naming = arguments_named_by(named_as_argument)

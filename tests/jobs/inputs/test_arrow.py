@@ -85,6 +85,7 @@ def test_the_names_in_a_folder_of_datasets_show_what_it_is(splits: tuple[str, ..
         assert "from datasets import load_from_disk" in done.error_line
 
 
+@pytest.mark.slow
 def test_folders_of_datasets(tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
     shutil.copy(AUDIO, tmp_path / "a.flac")

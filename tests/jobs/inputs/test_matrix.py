@@ -42,6 +42,7 @@ def test_audio_is_copied_byte_for_byte(source: str, writer: str, sources: dict[s
     assert audio_by_text(tmp_path / "out", writer) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.parametrize("source", SOURCES)
 def test_mels_are_those_of_the_files(source: str, sources: dict[str, Path], tmp_path: Path) -> None:

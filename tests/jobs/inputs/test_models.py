@@ -33,6 +33,7 @@ def test_contexts(tmp_path: Path) -> None:
     assert (done.json["records_out"], done.json["rejects"]) == (48, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("one_thread")
 def test_codes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use_toy_codec(monkeypatch.setattr, lambda _: ToyCodec())

@@ -161,6 +161,7 @@ def test_shuffling_and_writing_are_refused(site: Hub, rows: dict[int, bytes], tm
     assert "only read" in tarred(site, "hf://datasets/own/set", Path("hf://datasets/own/set/out")).error_line
 
 
+@pytest.mark.slow
 def test_inspect_verify_and_bins(site: Hub, rows: dict[int, bytes]) -> None:
     site.push("own/set", {NAME: rows[6]})
     for command in (("inspect",), ("verify",), ("estimate-bins", "-b", 2)):
