@@ -156,7 +156,7 @@ if has dev && ! has_lhotse2; then
     "${install[@]}" ${quiet[@]+"${quiet[@]}"} --no-deps --target .venv/lhotse2 "$lhotse2" || die "$failed"
 fi
 if has dev && ! has_pyav; then
-    "${install[@]}" ${quiet[@]+"${quiet[@]}"} --no-deps --target .venv/pyav "av>=14" || die "$failed"
+    "${install[@]}" ${quiet[@]+"${quiet[@]}"} --no-deps --target .venv/pyav "av>=14,<19" || die "$failed"
 fi
 if has dev && ! has_normalizer; then
     rm -rf .venv/normalizer

@@ -32,6 +32,10 @@ THROUGH_FFMPEG = (
     "some audio is read through ffmpeg, a process for each file; for AAC, MP4 and WMA "
     "`pip install 'prepcli[av]'` avoids that"
 )
+BY_PYAV = (
+    "some audio is decoded by PyAV, whose FFmpeg is not that of the system: for the same bytes have it on all nodes "
+    "or on none"
+)
 INSTALL = "ffmpeg reads it: install the Debian package ffmpeg"
 _MAX_FRAME = 8192  # maximum bytes of an AAC frame, and of ffmpeg's header
 _GSM_FRAME = 33
@@ -185,6 +189,7 @@ def _decode(source: Source, format: Format, name: str) -> _Decoded:
     if pyav.is_installed():
         found = pyav.decode(source, format.demuxer, output)
         if not isinstance(found, str):
+            note(BY_PYAV)
             output.flush()
             info = AudioInfo(FFMPEG, format.name, found.sampling_rate, found.num_samples, found.num_channels, None)
             _Last.decoded = _Decoded(key, output, 0, info)

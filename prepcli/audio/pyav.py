@@ -7,6 +7,7 @@ process, so that it alone decides what is damaged, and has the words for it.
 
 from contextlib import closing
 from functools import cache
+from importlib.metadata import version
 from importlib.util import find_spec
 from typing import IO, TYPE_CHECKING, NamedTuple
 
@@ -23,6 +24,9 @@ differ by more than rounding.
 """
 
 
+_TOO_NEW = 19
+
+
 class Decoded(NamedTuple):
     """The properties of decoded audio: `num_samples` is per channel."""
 
@@ -33,8 +37,11 @@ class Decoded(NamedTuple):
 
 @cache
 def is_installed() -> bool:
-    """Return whether PyAV can be imported."""
-    return find_spec("av") is not None
+    """Return whether PyAV is installed in a version that decodes as ffmpeg 5.1 does.
+
+    PyAV 19 leaves out the padding at the end of M4A, so that durations would differ.
+    """
+    return find_spec("av") is not None and int(version("av").partition(".")[0]) < _TOO_NEW
 
 
 def decode(source: Source, demuxer: str, output: IO[bytes]) -> Decoded | str:

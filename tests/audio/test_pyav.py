@@ -27,6 +27,16 @@ def test_what_is_left_to_ffmpeg(tmp_path: Path, speech: Samples, monkeypatch: py
         assert output.getvalue() == b"" and output.tell() == 0
 
 
+@pytest.mark.parametrize(("version", "is_used"), [("14.0.0", True), ("18.1.0", True), ("19.0.2", False)])
+def test_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, is_used: bool) -> None:
+    (tmp_path / "av").mkdir()
+    (tmp_path / "av/__init__.py").touch()
+    (tmp_path / f"av-{version}.dist-info").mkdir()
+    (tmp_path / f"av-{version}.dist-info/METADATA").write_text(f"Metadata-Version: 2.1\nName: av\nVersion: {version}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert pyav.is_installed.__wrapped__() is is_used
+
+
 @pytest.mark.slow
 def test_pyav_without_ffmpeg(
     tmp_path: Path, speech: Samples, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
