@@ -32,8 +32,11 @@ _IN_ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
 
 
 def holds_conversations(path: str) -> bool:
-    """Whether a file has lines of conversations."""
+    """Whether a file has conversations, one per line; raises `UsageError` if they are in a JSON list."""
     kind = kind_of(path)
+    if kind is not None and kind.name == f"a JSON list of {LINES}":
+        command = conversion(path, "jq -c '.[]'", new_name(path, suffix=".jsonl"))
+        raise UsageError(f"{path} is {kind.name}; write one per line: {command}")
     return kind is not None and kind.lines == LINES
 
 
@@ -186,18 +189,7 @@ def _catalogues(path: str, audio_base_dir: Any, placeholders: Sequence[str]) -> 
     """The catalogues of a file or a set of conversations; None if it is another one."""
     if is_dir(path):
         return _in_folder(path, placeholders)
-    return [conversation_file(path, audio_base_dir, placeholders)] if _are_lines(path) else None
-
-
-def _are_lines(path: str) -> bool:
-    """Whether a file has conversations, one per line; raises `UsageError` if they are in a JSON list."""
-    if holds_conversations(path):
-        return True
-    kind = kind_of(path) if os.path.isfile(path) else None
-    if kind is not None and kind.name == f"a JSON list of {LINES}":
-        command = conversion(path, "jq -c '.[]'", new_name(path, suffix=".jsonl"))
-        raise UsageError(f"{path} is {kind.name}; write one per line: {command}")
-    return False
+    return [conversation_file(path, audio_base_dir, placeholders)] if holds_conversations(path) else None
 
 
 def record_files(spec: str, audio_base_dir: PathText | None) -> list[str]:
@@ -213,6 +205,6 @@ def record_files(spec: str, audio_base_dir: PathText | None) -> list[str]:
         return [check_file(folder)] if catalogues is None else [*catalogues]  # the check says what to do
 
     return [
-        conversation_file(path, base, PLACEHOLDERS) if _are_lines(path) else path
+        conversation_file(path, base, PLACEHOLDERS) if holds_conversations(path) else path
         for path in expand_paths(spec, of_folder)
     ]

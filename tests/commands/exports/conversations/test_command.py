@@ -274,8 +274,10 @@ def test_others_name_the_command(corpus: Path, tmp_path: Path) -> None:
     path = corpus / "list.json"
     path.write_text(f"[{(corpus / 'nemo.jsonl').read_text().replace(chr(10), ',').strip(',')}]")
     advice = f"write one per line: jq -c '.[]' {path} > {path}l"
-    for call in (("conversations-to-tarred", path), ("filter", path), ("find-duplicates", path)):
-        assert prepcli(*call, tmp_path / "out.jsonl").error_line == (
+    out = tmp_path / "out.jsonl"
+    calls = [(name, path, out) for name in ("conversations-to-tarred", "filter", "find-duplicates")]
+    for call in (*calls, ("inspect", path), ("verify", path), ("index", path)):
+        assert prepcli(*call).error_line == (
             f"prepcli: {path} is a JSON list of conversations; {advice}"
         )
 
