@@ -117,6 +117,9 @@ def test_the_same_groups_as_with_the_audio(inputs: tuple[Path, Path], tmp_path: 
     assert (counted.json["outputs"], sorted(tmp_path.iterdir())) == ({}, before)
     many = prepcli("find-duplicates", train, *ALL, "--against", tmp_path / "test.prints", "--max-rejects", 0)
     assert (many.code, "name OUT.jsonl to have them listed" in many.err) == (3, True)
+    assert "prepcli-" not in many.out + many.err  # the files are gone
+    wrong = prepcli("find-duplicates", train, "--by", "words", "--against", tmp_path / "test.prints")
+    assert (wrong.code, len(wrong.err.splitlines())) == (2, 1)
     assert prepcli("find-duplicates", train, out, *ALL, "--against", tmp_path / "test.prints", *rejects).code == 1
     dropped = prepcli("filter", train, train.parent / "kept.json", "--drop-listed", out)
     assert dropped.code == 0, dropped.err
