@@ -92,7 +92,8 @@ def find_devices(wanted: str, rank: Rank) -> Devices:
     count = num_gpus if wanted == "auto" else int(wanted)
     if count > num_gpus:
         raise UsageError(
-            f"{option('--devices', wanted)}: this machine has {num_gpus} GPUs that can be used; give cpu or auto"
+            f"{option('--devices', wanted)}: this machine has {number_of(num_gpus, 'GPU')} that can be used; give cpu "
+            "or auto"
         )
     if rank.launcher == "none":
         return Devices("cuda:0", count)
@@ -103,8 +104,9 @@ def find_devices(wanted: str, rank: Rank) -> Devices:
         return Devices(device, 1)
     those = "those of the machine" if wanted == "auto" else option("--devices", wanted)
     sharing = (
-        f"rank {rank.rank} is number {number} on this machine and shares {device}, because {count} GPUs are used "
-        f"({those}); give each rank a GPU (srun {option('--gpus-per-task')}=1), or start fewer"
+        f"rank {rank.rank} is number {number} on this machine and shares {device}, because "
+        f"{number_of(count, 'GPU', 'are')} used ({those}); give each rank a GPU (srun {option('--gpus-per-task')}=1), "
+        "or start fewer"
     )
     return Devices(device, 1, sharing)
 

@@ -27,6 +27,7 @@ from prepcli.formats.audiofolder import METADATA, is_metadata
 from prepcli.formats.names import absolute_folder
 from prepcli.formats.tarred import BUCKET
 from prepcli.formats.wenet import list_kind
+from prepcli.interface.printing import number_of
 from prepcli.jobs.inputs.arrow import ARROW_SUFFIXES, is_arrow
 from prepcli.manifest.json_kinds import OTHER, RECORDS, ROWS, SUPERVISIONS, decoded, kind_of_object
 from prepcli.manifest.kinds import first_lines, is_fairseq, kind_of
@@ -74,11 +75,12 @@ class Walk:
             )
             advice = next(filter(None, map(headerless_advice, self.left_out)), None)
             hint = f"; audio without a header is not read: {advice}" if advice else ""
-            yield f"{others:,} files are not audio by their name ({common}){hint}"
+            their = "its" if others == 1 else "their"
+            yield f"{number_of(others, 'file', 'are')} not audio by {their} name ({common}){hint}"
         if self.loops:
-            yield f"{self.loops:,} links to a folder above themselves were not followed"
+            yield f"links to a folder above themselves were not followed: {self.loops:,}"
         if self.unreadable:
-            yield f"{len(self.unreadable):,} folders cannot be read, the first is {self.unreadable[0]}"
+            yield f"{number_of(len(self.unreadable), 'folder')} cannot be read, the first is {self.unreadable[0]}"
 
     def _below(self, folder: str, above: tuple[tuple[int, int], ...]) -> Iterator[list[str]]:
         files: list[str] = []

@@ -32,6 +32,7 @@ from prepcli.errors import RecordRejected, UsageError, option
 from prepcli.gate import RATE_FIELDS, note_on_moved
 from prepcli.interface.calls import current_call
 from prepcli.interface.options import settings_of
+from prepcli.interface.printing import number_of
 from prepcli.jobs.line_job import LINES_NAME
 from prepcli.manifest.line_slices import LineSlice
 from prepcli.manifest.missing import explain_missing
@@ -72,7 +73,11 @@ def plan_of(asked: MakeSettings, folder: Path) -> MakePlan:
     if (keys := catalog.keys) is not None:
         by_path = {table.path: table for table in source.tables.values()}
         unused = ((table, table.num_unused(keys)) for table in by_path.values())
-        notes += [f"{num:,} of {len(table):,} lines of {table.path} match no audio" for table, num in unused if num]
+        notes += [
+            f"{num:,} of {number_of(len(table), 'line')} of {table.path} {'matches' if num == 1 else 'match'} no audio"
+            for table, num in unused
+            if num
+        ]
     return Plan(
         slices.units,
         slices.num_records,
@@ -206,8 +211,8 @@ def details_of(contents: MakeContents, markers: Sequence[Marker], asked: MakeSet
         details[EMPTY_TEXT] = f"transcripts without a word: {num_empty:,}"
     if num_segments := totals(markers)[WITHOUT_RATE]:
         details[WITHOUT_RATE] = (
-            f"{' and '.join(RATE_FIELDS)} are left out of {num_segments:,} segments: NeMo does not load a line "
-            "of a plain manifest that has them and an offset"
+            f"{' and '.join(RATE_FIELDS)} are left out of {number_of(num_segments, 'segment')}: NeMo does not load a "
+            "line of a plain manifest that has them and an offset"
         )
     if num_moved := int(totals(markers)[MOVED]):
         details["rounding"] = note_on_moved(num_moved, "their files")

@@ -15,6 +15,7 @@ import msgspec
 from prepcli.engine.state.workspace import Workspace, children_of, read_document, write_json
 from prepcli.interface.bars import can_draw, progress_bar
 from prepcli.interface.calls import tell
+from prepcli.interface.printing import number_of
 from prepcli.processes.owner import DELETE_SECONDS, REPEAT_SECONDS, Owner, has_ended, last_change, owner_of
 from prepcli.processes.ranks import Rank
 from prepcli.processes.workers import no_interruption, worker_context
@@ -182,8 +183,8 @@ class Reporter:
         share = own.records_done / own.records_total if own.records_total else 1.0
         words = describe(own.records_done, own.records_total, [own], time.time())
         tell(
-            f"[{own.rank}/{own.world_size}] {self._command}: {share:.0%}, {words}, "
-            f"{own.units_done:,} of {own.units_total:,} units"
+            f"[{own.rank}/{own.world_size}] {self._command}: {share:.0%}, {words}, {own.units_done:,} of "
+            f"{number_of(own.units_total, 'unit')}"
         )
 
 
@@ -205,10 +206,10 @@ def describe(records_done: int, records_all: int, ranks: Sequence[RankProgress],
     rate = sum(rank.seconds_done / time for rank, time in zip(ranks, times, strict=True))
     total = f" of {sum(rank.seconds_total for rank in ranks) / 3600:,.2f}" if ranks[0].knows_seconds else ""
     return (
-        f"{records_done:,} of {records_all:,} records, "
+        f"{records_done:,} of {number_of(records_all, 'record')}, "
         f"{'unknown time' if longest == float('inf') else format_seconds(longest)} left, "
-        f"{seconds_done / 3600:,.2f}{total} hours, "
-        f"{rate:,.0f} x real time, {sum(rank.rejects for rank in ranks):,} rejects"
+        f"{seconds_done / 3600:,.2f}{total} hours, {rate:,.0f} x real time, "
+        f"{number_of(sum(rank.rejects for rank in ranks), 'reject')}"
     )
 
 

@@ -182,7 +182,7 @@ def test_rejected_supervisions(part: Path, tmp_path: Path) -> None:
     found = sorted(details(tmp_path / "m.json"), key=lambda one: [one[0], one[1]])
     assert len(found) == len(wanted)
     assert all(any(reason == one[0] and text in one[1] for one in found) for reason, text in wanted), found
-    assert "1 of 7 recordings have no supervision and are left out" in done.out + done.err
+    assert "left out: 1 of 7 recordings, without a supervision" in done.out + done.err
 
 
 def test_commands_are_run_if_the_user_says_so(part: Path, tmp_path: Path) -> None:

@@ -277,9 +277,7 @@ def test_others_name_the_command(corpus: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.jsonl"
     calls = [(name, path, out) for name in ("conversations-to-tarred", "filter", "find-duplicates")]
     for call in (*calls, ("inspect", path), ("verify", path), ("index", path)):
-        assert prepcli(*call).error_line == (
-            f"prepcli: {path} is a JSON list of conversations; {advice}"
-        )
+        assert prepcli(*call).error_line == (f"prepcli: {path} is a JSON list of conversations; {advice}")
 
 
 def test_blend_mixes_conversations_with_audio(corpus: Path, tmp_path: Path) -> None:
