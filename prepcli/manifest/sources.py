@@ -84,11 +84,12 @@ def check_file(path: str, what: str = "manifest") -> str:
         if stat.S_ISREG(os.stat(path).st_mode) and os.access(path, os.R_OK):
             return path
     if os.path.isdir(path):
+        is_manifest = what.startswith("manifest")
         from prepcli.formats.tarred import refusal_of_tarred  # few messages need it
 
-        if what.startswith("manifest") and (refusal := refusal_of_tarred(Path(path), is_given=True)):
+        if is_manifest and (refusal := refusal_of_tarred(Path(path), is_given=True)):
             raise UsageError(refusal)
-        make = f", or make one of its audio: prepcli make-manifest {path} OUT.json" if what.startswith("manifest") else ""
+        make = f", or make one of its audio: prepcli make-manifest {path} OUT.json" if is_manifest else ""
         raise UsageError(f"{what} is a directory, not a file: {path}; name a file in it{make}")
     if not os.path.exists(path):
         hint = "" if os.path.isabs(path) else f" (looked in {Path.cwd()})"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from prepcli.commands.make_manifest.entries import Catalog, MatchBy, SourceEntry, write_catalog
-from prepcli.commands.make_manifest.formats import TABLES, source_of
+from prepcli.commands.make_manifest.formats import TABLES, advice_on_files, source_of
 from prepcli.commands.make_manifest.kaldi import is_command, words_of_command
 from prepcli.commands.make_manifest.recordings import (
     EMPTY_TEXT,
@@ -66,7 +66,8 @@ def plan_of(asked: MakeSettings, folder: Path) -> MakePlan:
     catalog = _catalog(source, transcripts, folder, asked)
     slices = catalog.slices
     if not slices.num_records:
-        raise UsageError(f"{source.path} names no audio ({'; '.join(source.notes()) or 'it is empty'})")
+        why = "; ".join(source.notes()) or "it is empty"
+        raise UsageError(f"{source.path} names no audio ({why}){advice_on_files(source)}")
     notes = [f"{source.path} is read as {source.kind}: {source.how}", *source.notes()]
     if transcripts is not None and "normalized_text" in source.tables:
         notes.append(f"{transcripts.path} has two texts for each id: text and normalized_text")

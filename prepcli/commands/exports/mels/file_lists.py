@@ -61,7 +61,8 @@ def join_lists(
         if counts[TEXT]:
             details["text_field"] += f"; {number_of(counts[TEXT], 'record', 'do')} not have it: {TEXT} is listed"
     if counts[SEGMENTS]:
-        details["segments"] = f"{number_of(counts[SEGMENTS], 'record', 'are')} parts of files and not in the list of audio"
+        num_segments = number_of(counts[SEGMENTS], "record", "are")
+        details["segments"] = f"{num_segments} parts of files and not in the list of audio"
     if counts[MEMBERS]:
         details["members"] = (
             f"{number_of(counts[MEMBERS], 'record', 'are')} in containers and not in the list of audio, because "
