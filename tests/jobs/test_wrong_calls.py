@@ -315,7 +315,7 @@ CALLS: dict[str, dict[str, str]] = {
         "MINI out.jsonl --against few.json": "it is not a file of prints",
         "MINI out.jsonl --certificate c.json": "--certificate has no effect without --against",
         "MINI out.jsonl --write-prints a/x.prints --by sound": "--by takes audio",
-        "few.json few.json few.json --by text": "would replace it",
+        "few.json few.json few.json --by text": "the last file is OUT.jsonl",
         "empty.json out.jsonl": "no records in empty.json: it has no lines",
     },
     "make-manifest": {

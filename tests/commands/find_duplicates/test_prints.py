@@ -299,3 +299,12 @@ def test_names_of_prints(inputs: tuple[Path, Path], tmp_path: Path) -> None:
     assert prepcli("find-duplicates", nothing, "--write-prints", tmp_path / "no", "--max-rejects", 1).code == 0
     refused = prepcli("find-duplicates", train, tmp_path / "out.jsonl", "--against", tmp_path / "no")
     assert (refused.code, "the prints have nothing to compare" in refused.error_line) == (2, True)
+
+
+def test_an_input_in_the_place_of_the_output(inputs: tuple[Path, Path]) -> None:
+    """With --write-prints two inputs look like one and OUT.jsonl."""
+    before = {path: path.read_bytes() for path in inputs}
+    refused = prepcli("find-duplicates", *inputs, "--write-prints", inputs[0].parent / "test.prints")
+    assert refused.code == 2
+    assert refused.error_line.startswith(f"prepcli: {inputs[1]} exists, and is not of find-duplicates: the last file is")
+    assert {path: path.read_bytes() for path in inputs} == before
