@@ -143,7 +143,7 @@ CALLS: dict[str, dict[str, str]] = {
         "empty.json OUT": "no texts in empty.json: the files are empty",
         "text.txt OUT --target nowhere.txt": "nowhere.txt",
         "text.txt OUT --target text.txt,text.txt": "1 file of texts and 2 of --target: give as many",
-        "text.txt OUT --target MINI": "they do not belong together",
+        "text.txt OUT --target MINI": "manifest.json is not lines of text (NeMo records)",
         "text.txt OUT --num-shards 2 --shard-size 3": "--num-shards and --shard-size contradict each other: give one",
         "text.txt OUT --num-shards 99": "1 line cannot fill 99 shards; lower --num-shards",
         "text.txt 'p{1,2}'": "NeMo takes '{' in a path for a brace expression",

@@ -306,5 +306,7 @@ def test_an_input_in_the_place_of_the_output(inputs: tuple[Path, Path]) -> None:
     before = {path: path.read_bytes() for path in inputs}
     refused = prepcli("find-duplicates", *inputs, "--write-prints", inputs[0].parent / "test.prints")
     assert refused.code == 2
-    assert refused.error_line.startswith(f"prepcli: {inputs[1]} exists, and is not of find-duplicates: the last file is")
+    assert refused.error_line.startswith(
+        f"prepcli: {inputs[1]} exists, and is not of find-duplicates: the last file is"
+    )
     assert {path: path.read_bytes() for path in inputs} == before
