@@ -10,6 +10,7 @@ from prepcli.engine.run.unfinished import refuse_unfinished
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.formats.archives import tar_members
 from prepcli.formats.conversations import ConversationSet, tar_of
+from prepcli.formats.folders import regular_files
 from prepcli.formats.names import absolute_folder, path_in
 from prepcli.formats.sets import open_set
 from prepcli.gate import is_missing
@@ -27,6 +28,7 @@ from prepcli.manifest.sources import check_file, expand_paths
 from prepcli.storage.containers import Catalogue, name_in
 from prepcli.storage.paths import AnyPath, absolute, is_dir, path_of
 
+_MAX_LOOKED_AT = 20
 _IN_ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
 """JSON has line breaks only between its parts; in its texts they are `\\n`."""
 
@@ -170,6 +172,11 @@ def conversations_in(placeholders: Sequence[str], audio_base_dir: Any) -> OtherI
 
     def found(path: str, _: bool) -> list[Catalogue]:
         catalogues = _catalogues(path, audio_base_dir, wanted)
+        if catalogues is None and is_dir(path):
+            first = map(str, regular_files(path_of(path))[:_MAX_LOOKED_AT])
+            files = [file for file in first if holds_conversations(file)]
+            some = f": name its files, {','.join(files[:3])}{', ...' * (len(files) > 3)}" if files else ""
+            raise UsageError(f"{path} has no conversations in the form of a set{some}")
         if catalogues is None:
             raise UsageError(
                 f"{path} has no conversations: JSON lines with conversations or messages (of a list, jq -c '.[]' makes "
