@@ -10,8 +10,10 @@ import shlex
 from collections.abc import Sequence
 from itertools import islice
 
+from prepcli.errors import option
 from prepcli.formats import tables
 from prepcli.formats.audio_names import is_audio_name
+from prepcli.formats.times.recognition import form_of
 from prepcli.manifest.json_kinds import OTHER, ROWS, FileKind, kind_of_json, kind_of_yaml
 from prepcli.manifest.remedies import (
     advice_on_ids,
@@ -167,6 +169,9 @@ def _kind_of_text(path: str) -> FileKind | None:
         return _kind_of_table(path, lines)
     if any(map(is_audio_name, lines[:2])):
         return _named_audio(path, f"a list of paths such as {shown(lines[0])}", lines[:_SAMPLE], "list")
+    if (form := form_of("\n".join(lines), path)) in ("srt", "vtt", "textgrid", "rttm"):
+        command = f"prepcli segment AUDIO OUT.json {option('--by', 'times')} {option('--times', shlex.quote(path))}"
+        return FileKind(f"times of recordings, {form}", f"give it with the audio: {command}", lines=OTHER)
     advice = f"if they are transcripts, `prepcli make-manifest FOLDER OUT.json --transcripts {shlex.quote(path)}`"
     lines_kind = ROWS if any(mark in lines[0] for mark in "\t,;|") else OTHER
     what = f"lines such as {shown(lines[0])}"

@@ -67,6 +67,11 @@ COMMANDS = (
         ),
         ("m.bin", b"MZ\0\0" * 99, "(a binary file)"),
         ("m.bin", IMAGE, "(a binary file)"),
+        (
+            "talk.srt",
+            b"1\n00:00:01,000 --> 00:00:02,500\nhello\n",
+            "(times of recordings, srt); give it with the audio: prepcli segment AUDIO OUT.json --by times --times {}",
+        ),
         ("m.txt", b"hello one\nhello two\n", "(lines such as 'hello one'); if they are transcripts, `prepcli"),
     ],
 )
