@@ -88,7 +88,7 @@ def test_other_kinds_of_files(name: str, content: bytes, words: str, tmp_path: P
         assert "is not a manifest of JSON lines" in prepcli("estimate-bins", path).error_line
 
 
-def test_what_is_no_lines_of_text(tmp_path: Path) -> None:
+def test_images_and_records_are_refused_as_texts(tmp_path: Path) -> None:
     """An image begins with a line without zeros; records would become texts in silence."""
     image, manifest = tmp_path / "x.png", write_lines(tmp_path / "m.json", RECORDS)
     image.write_bytes(IMAGE)
@@ -101,7 +101,7 @@ def test_what_is_no_lines_of_text(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == [manifest, image]
 
 
-def test_damaged_lines_are_no_binary_file(tmp_path: Path) -> None:
+def test_damaged_lines_do_not_make_a_binary_file(tmp_path: Path) -> None:
     """After a loss of power, files may have zeros in them; other encodings than UTF-8 have none."""
     path = write_lines(tmp_path / "m.json", RECORDS)
     path.write_bytes(path.read_bytes() + b"\0\xff" * 4000)

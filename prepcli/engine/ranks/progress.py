@@ -22,7 +22,7 @@ from prepcli.processes.workers import no_interruption, worker_context
 
 FILE_INTERVAL = 2.0
 """Seconds between two writes of a rank's progress file."""
-_LEAST_BAR = 5
+_MIN_BAR = 5
 """Columns of the bar itself, at least."""
 LINE_INTERVAL = 60.0
 """Seconds between two lines that show progress, if stderr is not a terminal."""
@@ -154,7 +154,7 @@ class Reporter:
             ranks = self._ranks()
             done = self._before + sum(rank.records_done for rank in ranks)
             self._bar.n = min(done, self._all)
-            columns = (self._bar.ncols or 0) - len(f"{self._bar.desc}: 100%|| ") - _LEAST_BAR
+            columns = (self._bar.ncols or 0) - len(f"{self._bar.desc}: 100%|| ") - _MIN_BAR
             self._bar.unit = describe(self._bar.n, self._all, ranks, time.time(), columns if self._bar.ncols else None)
             self._bar.update(0)
         elif not can_draw() and now - self._last_line >= LINE_INTERVAL:

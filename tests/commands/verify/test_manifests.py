@@ -299,7 +299,7 @@ def test_rejects_that_were_allowed_are_noted_too(tmp_path: Path) -> None:
 
 
 def test_ids_that_occur_several_times_are_noted(tmp_path: Path) -> None:
-    """Trainers read such a manifest, so it is no problem."""
+    """Trainers read such a manifest: the set is not refused."""
     base = ("--audio-base-dir", MINI_CORPUS)
     records = read_lines(MINI_CORPUS / "manifest.json")
     lines = [{"id": f"u{number // 2}", **record} for number, record in enumerate(records[:5])]
