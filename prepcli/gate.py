@@ -131,8 +131,8 @@ def fit(start: float, duration: float, length: float, what: str, container: str,
 
 def note_on_moved(count: int, containers: str) -> str:
     """The note on `count` segments whose ends were set to a bound of their containers (`fit`)."""
-    what = "1 segment lay" if count == 1 else f"{count:,} segments lay"
-    return f"{what} up to 10 ms outside of {containers}, because times are rounded, and ends at the bound"
+    what, end = ("1 segment", "ends") if count == 1 else (f"{count:,} segments", "end")
+    return f"{what} lay up to 10 ms outside of {containers}, because times are rounded, and {end} at the bound"
 
 
 def text_hash(text: str) -> int:

@@ -198,7 +198,7 @@ def test_a_segment_with_a_rate_is_noted(tmp_path: Path) -> None:
     )
     done = prepcli("make-manifest", tmp_path / "t.csv", tmp_path / "m.json")
     assert done.code == 0
-    assert "sampling_rate and sample_rate are left out of 1 segments" in done.out
+    assert "sampling_rate and sample_rate are left out of 1 segment" in done.out
     segment, whole = read_lines(tmp_path / "m.json")
     assert not {"sampling_rate", "sample_rate"} & segment.keys()
     assert (whole["sampling_rate"], whole["sample_rate"]) == (16000, 16000)

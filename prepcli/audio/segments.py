@@ -20,6 +20,7 @@ from prepcli.audio.read import read_blocks, read_segment
 from prepcli.audio.resample import resample
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.formats.audio_names import WENET_FORMATS
+from prepcli.interface.printing import number_of
 from prepcli.processes.in_hand import take_in_hand
 from prepcli.processes.notes import note
 
@@ -347,7 +348,7 @@ def _channel(info: AudioInfo, named: object, policy: Policy, name: str) -> Chann
     if type(taken) is not int or not 0 <= taken < info.num_channels:
         raise RecordRejected(
             RejectReason.BAD_FIELD,
-            f"channel is {taken!r}; {name} has {info.num_channels} channels, counted from 0",
+            f"channel is {taken!r}; {name} has {number_of(info.num_channels, 'channel')}, counted from 0",
         )
     return taken
 

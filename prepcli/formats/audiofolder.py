@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.interface.printing import number_of
 
 METADATA = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 _FILE_NAME = "file_name"
@@ -97,7 +98,9 @@ def _of_csv(name: str, data: bytes, place: str) -> Iterator[tuple[int, dict[str,
             if not row:
                 continue
             if len(row) != len(header):
-                detail = f"{name}:{rows.line_num}: the row has {len(row)} columns, the header has {len(header)}"
+                detail = (
+                    f"{name}:{rows.line_num}: the row has {number_of(len(row), 'column')}, the header has {len(header)}"
+                )
                 yield rows.line_num, RecordRejected(RejectReason.BAD_FIELD, detail)
                 continue
             values = {column: value for column, value in zip(header, row, strict=True) if value}

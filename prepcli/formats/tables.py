@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 
 from prepcli.errors import UsageError, option
 from prepcli.formats.audio_names import is_audio_name
+from prepcli.interface.printing import number_of
 
 AUDIO = (
     *("audio_filepath", "file_name", "audio", "path", "file", "filename", "filepath", "file_path"),
@@ -98,8 +99,8 @@ def layout_of(path: str, lines: Sequence[str], columns: str | None = None, delim
         names = tuple("" if name.strip() in LEFT_OUT else name.strip() for name in columns.split(","))
         if len(names) != count:
             raise UsageError(
-                f"the lines of {path} have {count} columns, and {option('--columns', columns)} names {len(names)}; "
-                "name each in order, - for one to leave out"
+                f"the lines of {path} have {number_of(count, 'column')}, and {option('--columns', columns)} names "
+                f"{len(names)}; name each in order, - for one to leave out"
             )
         return Layout(mark, names, how=option("--columns"))
     if mark != "|":

@@ -16,7 +16,7 @@ from prepcli.formats.names import INDEX_SUFFIX, brace_text
 from prepcli.formats.stored_set import Shards, StoredSet, pattern
 from prepcli.formats.training_config import tarred_entry
 from prepcli.formats.yaml_text import read_yaml
-from prepcli.interface.printing import first_line
+from prepcli.interface.printing import first_line, number_of
 from prepcli.storage.paths import NUMBER, AnyPath, StorePath, path_of
 
 # Plain decimals, so that `audio__OP_0..N_CL_.tar` expands to the names.
@@ -277,7 +277,7 @@ class TarredSet(StoredSet):
     def title(self, *, is_file: bool = False) -> str:
         """The number of buckets, if there are any with data besides tars of the set itself or in place of them."""
         sets = [part for part in (self, *self.parts.values()) if not part.is_empty]
-        return "a tarred data set (NeMo)" + ("" if sets == [self] else f" in {len(sets)} buckets")
+        return "a tarred data set (NeMo)" + ("" if sets == [self] else f" in {number_of(len(sets), 'bucket')}")
 
     def check_indexable(self) -> None:
         """Raise `UsageError` if the set lacks its tars or its manifests."""

@@ -9,6 +9,7 @@ from typing import Any
 _ESCAPED = ("Cc", "Cs", "Zl", "Zp")
 """Unicode categories: control characters, lone surrogates (which UTF-8 cannot encode), and separators of lines and of
 paragraphs."""
+_SINGULAR = {"are": "is", "have": "has", "were": "was", "do": "does"}
 _REORDERING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 """Characters that reverse the order of the following ones, so that a name looks like another name."""
 _BYTE_ORDER_MARK = "\ufeff"
@@ -30,9 +31,14 @@ def as_text(lines: Iterable[str]) -> str:
     return "\n".join(map(printable, lines))
 
 
-def number_of(count: float, noun: str) -> str:
-    """A count with its noun in the singular or plural: `1 record`, `2,000 records`."""
-    return f"{count:,.0f} {noun}" + "s" * (count != 1)
+def number_of(count: float, noun: str, verb: str = "") -> str:
+    """A count with its noun in the singular or plural, and perhaps a verb: `1 record has`, `2,000 records have`.
+
+    `verb`: a verb in the plural.
+    """
+    singular = count == 1
+    verb = _SINGULAR.get(verb, f"{verb}s") if verb and singular else verb
+    return f"{count:,.0f} {noun}{'' if singular else 's'} {verb}".rstrip()
 
 
 def aligned(rows: Sequence[Sequence[str]], num_words: int = 1) -> list[str]:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.errors import UsageError, option
+from prepcli.interface.printing import number_of
 from prepcli.jobs.same_audio import NUM_FORMS, Audio, forms, part_of, real_file
 from prepcli.manifest.columns import key_bytes
 from prepcli.manifest.parts import Part
@@ -117,4 +118,6 @@ def note_if_nothing(name: str, path: Path, num_listed: int, num_found: int, but:
     """
     if num_found or not num_listed:
         return []
-    return [f"{option(name, path)}: none of the {num_listed:,} records that it lists{but} is in the manifests"]
+    return [
+        f"{option(name, path)}: none of the {number_of(num_listed, 'record')} that it lists{but} is in the manifests"
+    ]

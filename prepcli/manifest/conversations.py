@@ -15,6 +15,7 @@ import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason
 from prepcli.gate import MAX_SECONDS, is_missing
+from prepcli.interface.printing import number_of
 from prepcli.manifest.fields import decode_value
 from prepcli.manifest.normal_text import normal_text
 
@@ -117,7 +118,10 @@ class _Sounds:
         several = audios if isinstance(audios, list) else [] if is_missing(audios) else [audios]
         named = [sound] if self._is_shared else several
         if isinstance(sound, list) and self._is_shared:
-            raise _bad(f"sound has {len(sound)} files, and this form has one: name several in audios, in their order")
+            raise _bad(
+                f"sound has {number_of(len(sound), 'file')}, and this form has one: name several in audios, in their "
+                "order"
+            )
         if not isinstance(named, list):
             raise _bad(f"audios is {_shown(named)}, not a list of files")
         self._named = [_path(item) for item in named]

@@ -13,7 +13,7 @@ import msgspec
 from prepcli.engine.run.unfinished import refuse_unfinished
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.folders import advice_on_audio
-from prepcli.formats.sets import sets_in
+from prepcli.formats.sets import open_set, sets_in
 from prepcli.formats.shar_set import SharSet
 from prepcli.manifest.fields import parse_fields
 from prepcli.manifest.loader_keys import LoaderKeys
@@ -121,6 +121,9 @@ def data_in_directory(directory: str) -> DataSet | Mix:
         if stored.parts:
             stored.check_parts()
             return _mix([(data_in_directory(str(bucket.folder)), None) for bucket in stored.parts.values()])
+    if (other := open_set(top)) is not None and other.kind == "conversations":
+        config = f"{directory.rstrip('/')}.prepcli/train_ds.yaml"
+        raise UsageError(f"{directory} is a set of conversations: give a config that names it, such as {config}")
     raise UsageError(
         f"{directory} holds neither Shar (cuts.*, cuts/cuts.*) nor a tarred set "
         "(sharded_manifests/manifest_*.json, tarred_audio_manifest.json, bucket1/...) nor Parquet files"

@@ -167,7 +167,7 @@ def _of_value(path: str, value: object, rows: str, what: str) -> FileKind:
 
 
 def _advice_on_conversations(path: str, fields: dict[str, Any], rows: str) -> str:
-    """A command that makes pairs of the audio and the last turn, if the fields show their places."""
+    """Commands that read conversations, or make pairs of audio and last turn, if the fields show their places."""
     turns, value = ("messages", "content") if isinstance(fields.get("messages"), list) else ("conversations", "value")
     audio = next((place for name, place in _AUDIO_OF_CONVERSATIONS.items() if fields.get(name)), None)
     last = fields[turns][-1] if fields[turns] else None
@@ -180,7 +180,8 @@ def _advice_on_conversations(path: str, fields: dict[str, Any], rows: str) -> st
     new = new_name(path, ".pairs", suffix=".jsonl")
     pairs = f"{rows}{{audio: {audio}, text: .{turns}[-1].{value}}}"
     command = conversion(path, f"jq -c {shlex.quote(pairs)}", new)
-    return f"make pairs of the audio and the last turn: {command}, and then {make_manifest_of(new)}"
+    make = f"make pairs of the audio and the last turn: {command}, and then {make_manifest_of(new)}"
+    return make if rows else f"prepcli conversations-to-tarred {shlex.quote(path)} OUT reads them whole; or {make}"
 
 
 def _make(path: str, kind: str) -> str:

@@ -10,8 +10,10 @@ import shlex
 from collections.abc import Sequence
 from itertools import islice
 
+from prepcli.errors import option
 from prepcli.formats import tables
 from prepcli.formats.audio_names import is_audio_name
+from prepcli.formats.times.recognition import form_of
 from prepcli.manifest.json_kinds import OTHER, ROWS, FileKind, kind_of_json, kind_of_yaml
 from prepcli.manifest.remedies import (
     advice_on_ids,
@@ -65,8 +67,6 @@ def kind_of(path: str) -> FileKind | None:
         return None
     if path.removesuffix(".gz").endswith((".yaml", ".yml")):
         return kind_of_yaml(path, text)
-    if "\0" in text and not text.isprintable() and any("\udc80" <= char <= "\udcff" for char in text):
-        return _BINARY
     return _kind_of_text(path)
 
 
@@ -91,7 +91,28 @@ def kind_of_bytes(head: bytes, path: str) -> FileKind | None:
         command = conversion(path, f"iconv -f {encoding} -t UTF-8", new_name(path, ".utf8"))
         return FileKind("UTF-16 text", f"convert it: {command}")
     first = head[: head.find(b"\n") + 1] or head
-    return _BINARY if b"\0" in first and first.lstrip()[:1] != b"{" else None
+    is_binary = (b"\0" in first and first.lstrip()[:1] != b"{") or _is_binary(head)
+    return _BINARY if is_binary else None
+
+
+def _is_binary(head: bytes) -> bool:
+    """Whether bytes are not of lines, of which some may be damaged: most are in lines that are not text in UTF-8.
+
+    Some must be zero: text in other encodings has none. A line of a JSON object shows that the file has lines.
+    """
+    if b"\0" not in head or _is_utf8(head[: head.rfind(b"\n") + 1] or head):
+        return False
+    lines = head.split(b"\n")
+    texts = [line for line in lines if b"\0" not in line and _is_utf8(line)]
+    return not any(line.startswith(b"{") for line in texts) and 2 * sum(map(len, texts)) < len(head)
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def utf16_of(text: bytes) -> str | None:
@@ -148,6 +169,9 @@ def _kind_of_text(path: str) -> FileKind | None:
         return _kind_of_table(path, lines)
     if any(map(is_audio_name, lines[:2])):
         return _named_audio(path, f"a list of paths such as {shown(lines[0])}", lines[:_SAMPLE], "list")
+    if (form := form_of("\n".join(lines), path)) in ("srt", "vtt", "textgrid", "rttm"):
+        command = f"prepcli segment AUDIO OUT.json {option('--by', 'times')} {option('--times', shlex.quote(path))}"
+        return FileKind(f"times of recordings, {form}", f"give it with the audio: {command}", lines=OTHER)
     advice = f"if they are transcripts, `prepcli make-manifest FOLDER OUT.json --transcripts {shlex.quote(path)}`"
     lines_kind = ROWS if any(mark in lines[0] for mark in "\t,;|") else OTHER
     what = f"lines such as {shown(lines[0])}"

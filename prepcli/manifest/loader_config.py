@@ -12,6 +12,7 @@ from prepcli.errors import PrepcliError, UsageError, cannot_write, option
 from prepcli.formats.loader_sections import PLACES, file_and_part, loader_sections, sections_of_parts
 from prepcli.formats.yaml_edit import EditableYaml
 from prepcli.formats.yaml_text import read_yaml_text
+from prepcli.interface.printing import number_of
 from prepcli.manifest.input_cfg import is_input_of
 
 LOADER_KEYS = frozenset(
@@ -122,7 +123,7 @@ def write_loader_config(
     section, place = config.section, ".".join(config.place)
     if config.yaml.is_empty:
         _write(path, config.yaml.edited((), options), config.line_end)
-        return [f"wrote {len(options)} options into {path}, at its top"]
+        return [f"wrote {number_of(len(options), 'option')} into {path}, at its top"]
     num_bins = len(options["bucket_duration_bins"])
     changed = {name: value for name, value in options.items() if repr(section.get(name)) != repr(value)}
     kept = [name for name in changed if name in limits and _is_own_limit(section.get(name), limits[name])]
@@ -141,7 +142,7 @@ def write_loader_config(
             "something else (anchors, aliases, comments within braces); edit the file yourself"
         ) from None
     _write(path, edited, config.line_end)
-    return [*notes, *kept_notes, f"wrote {path}: {len(notes)} keys changed in {place or 'its top level'}"]
+    return [*notes, *kept_notes, f"wrote {path}: {number_of(len(notes), 'key')} changed in {place or 'its top level'}"]
 
 
 def _is_own_limit(value: object, given: object) -> bool:

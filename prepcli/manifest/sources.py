@@ -19,11 +19,12 @@ from prepcli.storage.ranges import open_object
 _BLOCK_BYTES = 256 << 10
 
 
-def expand_paths(spec: str, of_folder: Callable[[str], list[str]] | None = None) -> list[str]:
+def expand_paths(spec: str, of_folder: Callable[[str], list[str]] | None = None, what: str = "manifest") -> list[str]:
     """The files that `spec` names, in order: a path, several separated by commas, or NeMo's brace forms.
 
     Brace forms are `{0..7}`, `{a,b}`, `_OP_0..7_CL_`, `(0..7)`, `[0..7]` and `<0..7>`. An existing path is used
     literally, so brackets, commas and blanks in real names do no harm. `of_folder` returns the files of a directory.
+    `what` names a file in messages.
 
     Raises:
         UsageError: nothing is named, a file does not exist, or, without `of_folder`, it is a directory.
@@ -33,9 +34,11 @@ def expand_paths(spec: str, of_folder: Callable[[str], list[str]] | None = None)
         if of_folder is not None and part.strip() and is_dir(part.strip()):
             paths.extend(of_folder(part.strip()))
         elif part.strip():
-            paths.extend(_expand_part(part))
+            paths.extend(_expand_part(part, what))
     if not paths:
-        raise UsageError("no manifest is named; give a path, several separated by commas, or a form like m_{0..7}.json")
+        raise UsageError(
+            f"no {what} is named; give a path, several separated by commas, or a form like m_{{0..7}}.json"
+        )
     return paths
 
 
@@ -81,11 +84,12 @@ def check_file(path: str, what: str = "manifest") -> str:
         if stat.S_ISREG(os.stat(path).st_mode) and os.access(path, os.R_OK):
             return path
     if os.path.isdir(path):
+        is_manifest = what.startswith("manifest")
         from prepcli.formats.tarred import refusal_of_tarred  # few messages need it
 
-        if what == "manifest" and (refusal := refusal_of_tarred(Path(path), is_given=True)):
+        if is_manifest and (refusal := refusal_of_tarred(Path(path), is_given=True)):
             raise UsageError(refusal)
-        make = f", or make one of its audio: prepcli make-manifest {path} OUT.json" if what == "manifest" else ""
+        make = f", or make one of its audio: prepcli make-manifest {path} OUT.json" if is_manifest else ""
         raise UsageError(f"{what} is a directory, not a file: {path}; name a file in it{make}")
     if not os.path.exists(path):
         hint = "" if os.path.isabs(path) else f" (looked in {Path.cwd()})"
@@ -140,13 +144,13 @@ def _parts(spec: str) -> list[str]:
     return split_as_written(spec)
 
 
-def _expand_part(part: str) -> Iterator[str]:
+def _expand_part(part: str, what: str) -> Iterator[str]:
     for written in (part, part.strip()):
         if os.path.exists(written):
-            return iter([check_file(written)])
+            return iter([check_file(written, what)])
     part = part.strip()
     if is_address(part):
-        return _expand_address(part)
+        return _expand_address(part, what)
     # Existing folders are taken literally, even with brackets in their names: only the rest is a pattern.
     slash = len(part)
     while (slash := part.rfind("/", 0, slash)) >= 0 and not os.path.isdir(part[: slash + 1]):
@@ -155,14 +159,14 @@ def _expand_part(part: str) -> Iterator[str]:
     try:
         names = expand_braces(pattern)
     except ValueError:
-        return iter([check_file(part)])
+        return iter([check_file(part, what)])
     first = next(names, pattern)
     if first == pattern:
-        return iter([check_file(part)])
-    return (check_file(folder + name) for name in chain([first], names))
+        return iter([check_file(part, what)])
+    return (check_file(folder + name, what) for name in chain([first], names))
 
 
-def _expand_address(part: str) -> Iterator[str]:
+def _expand_address(part: str, what: str) -> Iterator[str]:
     """The objects that an address names.
 
     All braces, brackets and parentheses in it are read as a pattern; if they are not balanced, none of them is.
@@ -171,7 +175,7 @@ def _expand_address(part: str) -> Iterator[str]:
         names = list(expand_braces(nemo_to_braces(part)))
     except ValueError:
         names = [part]
-    return map(check_file, names)
+    return (check_file(name, what) for name in names)
 
 
 def _in_blocks(lines: Iterable[bytes]) -> Iterator[bytes]:

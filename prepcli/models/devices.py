@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from prepcli.errors import UsageError, option
 from prepcli.interface.calls import Undo, keep_for_caller, set_environ_default
+from prepcli.interface.printing import number_of
 from prepcli.models.faults import device_failure
 from prepcli.models.protocols import Precision
 from prepcli.processes.ranks import Rank
@@ -91,7 +92,8 @@ def find_devices(wanted: str, rank: Rank) -> Devices:
     count = num_gpus if wanted == "auto" else int(wanted)
     if count > num_gpus:
         raise UsageError(
-            f"{option('--devices', wanted)}: this machine has {num_gpus} GPUs that can be used; give cpu or auto"
+            f"{option('--devices', wanted)}: this machine has {number_of(num_gpus, 'GPU')} that can be used; give cpu "
+            "or auto"
         )
     if rank.launcher == "none":
         return Devices("cuda:0", count)
@@ -102,10 +104,27 @@ def find_devices(wanted: str, rank: Rank) -> Devices:
         return Devices(device, 1)
     those = "those of the machine" if wanted == "auto" else option("--devices", wanted)
     sharing = (
-        f"rank {rank.rank} is number {number} on this machine and shares {device}, because {count} GPUs are used "
-        f"({those}); give each rank a GPU (srun {option('--gpus-per-task')}=1), or start fewer"
+        f"rank {rank.rank} is number {number} on this machine and shares {device}, because "
+        f"{number_of(count, 'GPU', 'are')} used ({those}); give each rank a GPU (srun {option('--gpus-per-task')}=1), "
+        "or start fewer"
     )
     return Devices(device, 1, sharing)
+
+
+def check_gpu(device: str, instead: str) -> None:
+    """Check that this machine has the GPU `device`, such as `cuda:0`, before work begins on it.
+
+    `instead`: words for what to do without a GPU.
+
+    Raises:
+        UsageError: it has not.
+        IncompleteError: the machine has GPUs, and their driver fails.
+    """
+    count = _num_gpus()
+    if not count:
+        raise UsageError(f"{option('--device', device)}: PyTorch finds no GPU here; {instead}")
+    if int(device.partition(":")[2] or 0) >= count:
+        raise UsageError(f"{option('--device', device)}: this machine has {number_of(count, 'GPU')}")
 
 
 def _num_gpus_of_ranks(num_gpus: int, count: int) -> int:

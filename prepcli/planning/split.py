@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prepcli.errors import UsageError, option
+from prepcli.interface.printing import number_of
 from prepcli.planning.arrays import Scratch
 from prepcli.planning.hashing import GOLDEN, chunks, groups_of, mix64
 
@@ -112,8 +113,8 @@ def at_group_ends(boundaries: Indices, groups: NDArray[np.uint64]) -> Indices:
     starts = np.concatenate(([0], np.flatnonzero(groups[1:] != groups[:-1]) + 1, [len(groups)]))
     if len(starts) - 1 < num_shards:
         raise UsageError(
-            f"{len(starts) - 1} audio files cannot fill {num_shards} shards with {option('--keep-files-together')}; "
-            "ask for fewer"
+            f"{number_of(len(starts) - 1, 'audio file')} cannot fill {num_shards} shards with "
+            f"{option('--keep-files-together')}; ask for fewer"
         )
     right = np.clip(np.searchsorted(starts, boundaries[1:-1]), 1, len(starts) - 1)
     nearer_left = boundaries[1:-1] - starts[right - 1] < starts[right] - boundaries[1:-1]

@@ -38,6 +38,13 @@ note_missing_prepcli() {
     printf 'If only the nodes of the cluster have it, this is not a problem.\n' >&2
 }
 
+# note_missing_input COMMAND WORD: prints a note if WORD, the first argument of the command, is a path of nothing.
+note_missing_input() {
+    if [[ $1 == download || $1 == blend || $2 =~ ^- || $2 =~ [][{}()\<\>,=:] || -e $2 ]]; then return 0; fi
+    printf 'note: %s is not there, as seen from %s on this machine; if only the nodes of the cluster have it, this is not a problem.\n' \
+        "$2" "$PWD" >&2
+}
+
 # wrong_option prepcli|python ARGUMENTS: prints what is wrong with the options of a step, if its program runs on this
 # machine. With --help a command of prepcli and a recipe check names and values of options, and do nothing else.
 wrong_option() {

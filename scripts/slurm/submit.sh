@@ -47,4 +47,5 @@ fi
 if has_word --dry-run ${options[@]+"${options[@]}"}; then note_missing_prepcli; fi
 wrong=$(wrong_option prepcli "$command" "$@")
 [[ -z $wrong ]] || die "$wrong; options of sbatch stand before a --: submit.sh $command --ntasks=8 -- ARGUMENTS"
+if has_word --dry-run ${options[@]+"${options[@]}"}; then note_missing_input "$command" "$1"; fi
 submit "$kind" "${DATA_SET:-$(stem "$1")}" "$command" ${options[@]+"${options[@]}"} -- prepcli "$command" "$@"

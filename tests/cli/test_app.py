@@ -249,7 +249,7 @@ def test_a_terminal_gets_a_bar_and_a_pipe_does_not(tmp_path: Path) -> None:
     hold.touch()
     common = ["manifest-to-tarred", MINI_CORPUS / "manifest.json", "--num-workers", 1, "--num-shards", 6]
     controller, terminal = pty.openpty()
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 132, 0, 0))
     processes = {}
     for name, stderr in (("piped", subprocess.PIPE), ("shown", terminal)):
         processes[name] = subprocess.Popen(

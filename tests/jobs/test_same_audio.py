@@ -66,9 +66,7 @@ def test_a_listed_record_is_found_by_another_name(corpus: Path, name: str) -> No
 def test_other_audio_is_kept_and_a_list_that_finds_nothing_is_told(corpus: Path, name: str) -> None:
     texts, said = kept(corpus, OTHERS[name])
     assert texts == ["x", "three", "four", "five"]
-    assert "none of the 1 records that it lists after the first of a group is in the manifests" in " ".join(
-        said.split()
-    )
+    assert "none of the 1 record that it lists after the first of a group is in the manifests" in " ".join(said.split())
 
 
 def test_spans_a_hair_apart_are_the_same() -> None:
@@ -120,4 +118,4 @@ def test_a_list_of_another_corpus_is_told_by_split(corpus: Path) -> None:
     options = ("--part", "a=1", "--part", "b=rest", "--by", "none", "--disjoint-listed", corpus / "list.jsonl")
     done = prepcli("split", manifest, corpus / "parts", *options)
     assert done.code == 0
-    assert "none of the 1 records that it lists" in " ".join((done.out + done.err).split())
+    assert "none of the 1 record that it lists" in " ".join((done.out + done.err).split())

@@ -12,6 +12,7 @@ from tests.support.running import prepcli
 
 RECORDS = read_lines(MINI_CORPUS / "manifest.json")[:3]
 WAV = b"RIFF" + bytes(4) + b"WAVEfmt " + bytes(2000)
+IMAGE = b"\x89PNG\r\n\x1a\n" + bytes(byte * byte % 251 for byte in range(5000))
 COMMANDS = (
     ("manifest-to-tarred", "--num-shards", "1"),
     ("manifest-to-shar",),
@@ -65,6 +66,13 @@ COMMANDS = (
             "(lhotse cuts); make a manifest of",
         ),
         ("m.bin", b"MZ\0\0" * 99, "(a binary file)"),
+        ("m.bin", IMAGE, "(a binary file)"),
+        (
+            "talk.srt",
+            b"1\n00:00:01,000 --> 00:00:02,500\nhello\n",
+            "(times of recordings, srt); give it with the audio: prepcli segment AUDIO OUT.json --by times --times {}",
+        ),
+        ("m.txt", b"hello one\nhello two\n", "(lines such as 'hello one'); if they are transcripts, `prepcli"),
     ],
 )
 def test_other_kinds_of_files(name: str, content: bytes, words: str, tmp_path: Path) -> None:
@@ -78,6 +86,30 @@ def test_other_kinds_of_files(name: str, content: bytes, words: str, tmp_path: P
         assert [one.name for one in tmp_path.iterdir()] == [name]
     if not name.endswith((".wav", ".bin", ".yaml", ".jsonl")):  # the last are cuts, of which bins can be made
         assert "is not a manifest of JSON lines" in prepcli("estimate-bins", path).error_line
+
+
+def test_images_and_records_are_refused_as_texts(tmp_path: Path) -> None:
+    """An image begins with a line without zeros; records would become texts in silence."""
+    image, manifest = tmp_path / "x.png", write_lines(tmp_path / "m.json", RECORDS)
+    image.write_bytes(IMAGE)
+    calls = [("texts-to-shards", image, tmp_path / "out"), ("prepare-texts", image, tmp_path / "out.json")]
+    for call in calls:
+        done = prepcli(*call, "--num-shards", 1)
+        assert (done.code, done.error_line.partition("(")[0]) == (2, f"prepcli: {image} is not lines of text ")
+    done = prepcli("texts-to-shards", manifest, tmp_path / "out", "--num-shards", 1)
+    assert (done.code, f"(NeMo records); write their texts: jq -r .text {manifest} >" in done.error_line) == (2, True)
+    assert sorted(tmp_path.iterdir()) == [manifest, image]
+
+
+def test_damaged_lines_do_not_make_a_binary_file(tmp_path: Path) -> None:
+    """After a loss of power, files may have zeros in them; other encodings than UTF-8 have none."""
+    path = write_lines(tmp_path / "m.json", RECORDS)
+    path.write_bytes(path.read_bytes() + b"\0\xff" * 4000)
+    options = ["--num-shards", 1, "--dry-run", "--json", "--max-rejects", 9]
+    assert prepcli("manifest-to-tarred", path, tmp_path / "out", *options).json["records_planned"] == 3
+    latin = tmp_path / "t.txt"
+    latin.write_bytes("Grüße\n".encode("latin-1") * 9)
+    assert prepcli("texts-to-shards", latin, tmp_path / "out", "--dry-run").code == 0
 
 
 @pytest.mark.parametrize("command", ["fix-durations", "prepare-texts"])

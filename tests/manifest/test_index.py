@@ -163,9 +163,13 @@ def test_an_empty_manifest(tmp_path: Path) -> None:
 
 def test_another_kind_of_file_is_refused_early(tmp_path: Path) -> None:
     path = tmp_path / "audio.tar"
-    path.write_bytes(b"no JSON here\n" * 2000)
-    with pytest.raises(UsageError, match=r"audio\.tar does not look like a NeMo manifest.*line 1: broken JSON"):
-        index_manifests([str(path)])
+    for line, why in (
+        (b"no JSON here\n", r"audio\.tar is not a manifest of JSON lines \(lines such as 'no JSON here'\)"),
+        (b"{no JSON here\n", r"audio\.tar does not look like a NeMo manifest.*line 1: broken JSON"),
+    ):
+        path.write_bytes(line * 2000)
+        with pytest.raises(UsageError, match=why):
+            index_manifests([str(path)])
 
 
 def test_a_missing_manifest(tmp_path: Path) -> None:

@@ -45,5 +45,5 @@ def test_wrong_inputs(files: Path, spec: str, words: str) -> None:
 
 def test_another_kind_of_file_is_refused(files: Path) -> None:
     (files / "x.json").write_text("text\n" * 5000)
-    with pytest.raises(UsageError, match=r"does not look like a NeMo manifest.*\(line 1: broken JSON"):
+    with pytest.raises(UsageError, match=r"x\.json is not a manifest of JSON lines \(lines such as 'text'\)"):
         read_input(resolve_input("x.json"))

@@ -71,5 +71,5 @@ def test_at_group_ends_never_cuts_a_group() -> None:
 
 
 def test_at_group_ends_needs_a_group_a_shard() -> None:
-    with pytest.raises(UsageError, match="1 audio files cannot fill 2 shards"):
+    with pytest.raises(UsageError, match="1 audio file cannot fill 2 shards"):
         at_group_ends(by_count(4, 2), np.array([1, 1, 1, 1], np.uint64))

@@ -126,7 +126,7 @@ def test_a_dry_run_says_that_prepcli_is_not_here(tmp_path: Path) -> None:
         f"source {SCRIPTS}/cluster.env\nPREPCLI=(/nowhere/prepcli)\nSUBMIT_PYTHON=({shlex.quote(sys.executable)})\n"
     )
     config = REPOSITORY / "recipes/magpietts/config.yaml"
-    for words in (["submit.sh", "verify", "--dry-run", "--", "out"], ["submit_pipeline.sh", "--dry-run", config]):
+    for words in (["submit.sh", "verify", "--dry-run", "--", "."], ["submit_pipeline.sh", "--dry-run", config]):
         done = run(SCRIPTS / str(words[0]), *words[1:], CLUSTER_ENV=str(settings))
         assert done.code == 0
         (note,) = [line for line in done.err.splitlines() if line.startswith("note:")]
@@ -219,6 +219,19 @@ def test_step_in_a_container(tmp_path: Path) -> None:
     assert step[-3:] == ["prepcli", "verify", "out dir"]
     of_array = run(*words, PATH=path, **job, **array).out
     assert f"--output={log}-7_3-rank3.log" in of_array
+
+
+def test_a_dry_run_says_that_the_input_is_not_here(tmp_path: Path) -> None:
+    words = ("--dry-run", "--")
+    missing = run(SCRIPTS / "submit.sh", "score", *words, tmp_path / "m.json", "out.json")
+    assert missing.code == 0
+    assert missing.error_line.startswith(f"note: {tmp_path}/m.json is not there, as seen from /tmp on this machine; ")
+    for known in (
+        ("score", *words, tmp_path, "o"),
+        ("score", *words, "m_{0..3}.json", "o"),
+        ("download", *words, "an4"),
+    ):
+        assert run(SCRIPTS / "submit.sh", *known).err == ""
 
 
 def test_pipeline_prints_its_lines(tmp_path: Path) -> None:

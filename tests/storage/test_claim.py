@@ -169,5 +169,5 @@ def test_overwrite_removes_only_objects_that_are_as_they_were_published(
             bucket.upload(before, "out")  # the content decides, whatever the store calls it
     done = run(*words, 2, "--overwrite")
     assert done.code == 0, done.err
-    assert "1 other file(s) there stay, such as audio_backup.tar" in done.err
+    assert "others there stay (1), such as audio_backup.tar" in done.err
     assert "audio_2.tar" not in tree(bucket.download("out", tmp_path / "down"))

@@ -12,6 +12,7 @@ from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.formats.lenient_json import decode_json
 from prepcli.formats.names import path_in
 from prepcli.formats.shar_set import SharSet, is_codes_field
+from prepcli.interface.printing import number_of
 from prepcli.jobs.inputs.shar import shar_lines
 from prepcli.jobs.inputs.tarred import check_complete, shard_of, tarred_lines
 from prepcli.manifest.fields import parse_fields
@@ -83,7 +84,9 @@ def _check_shards(manifests: Sequence[str], tars: Sequence[str], is_nemo: bool) 
     """Check the shards of one set; `is_nemo`: whether NeMo pairs them by their numbers, and not by their order."""
     if not is_nemo:
         if len(manifests) != len(tars):
-            raise UsageError(f"there are {len(manifests)} manifests ({manifests[0]} ...), but {len(tars)} tars")
+            raise UsageError(
+                f"{number_of(len(manifests), 'manifest')} ({manifests[0]} ...), but {number_of(len(tars), 'tar')}"
+            )
         return
     by_number = _by_number(tars, "tar")
     first = min(by_number)

@@ -22,6 +22,7 @@ from prepcli.formats.shar import is_for_magpie
 from prepcli.formats.stored_set import StoredSet
 from prepcli.formats.tarred import MARKS_FILE
 from prepcli.interface.calls import tell
+from prepcli.interface.printing import number_of
 from prepcli.manifest.datasets import DataSet, EntrySettings, Mix, parse_paths
 from prepcli.manifest.durations import read_input
 from prepcli.manifest.input_cfg import AUDIO_TYPES, config_entries, in_file, parse_input_cfg
@@ -269,8 +270,6 @@ def _measured(node: Node, num_workers: int, keep: Sequence[str]) -> Node:
         node.notes.append(f"{keeping.note()}; all are in the set")
     node.seconds, node.records = float(lengths.seconds.sum()), len(lengths.seconds)
     if lengths.first_rejected:
-        lines = (
-            "1 line cannot be used" if lengths.num_rejected == 1 else f"{lengths.num_rejected:,} lines cannot be used"
-        )
-        node.notes.append(f"{lines}, and NeMo may stop there; the first is {lengths.first_rejected}")
+        lines = number_of(lengths.num_rejected, "line")
+        node.notes.append(f"{lines} cannot be used, and NeMo may stop there; the first is {lengths.first_rejected}")
     return node

@@ -8,6 +8,7 @@ from typing import Any
 
 from prepcli.commands.download.data_set import Utterance, lines_of
 from prepcli.errors import RejectReason, UsageError, naming
+from prepcli.interface.printing import number_of
 
 _QUOTED = re.compile(r'"((?:[^"]|"")*)"')
 
@@ -82,7 +83,7 @@ def column_problem(number: int, expected: int) -> str:
     """Say that a row has another number of columns than its table; empty if it has the same."""
     if number == expected:
         return ""
-    return f"the row has {number} column{'s' if number != 1 else ''}, not {expected}; correct it in the table"
+    return f"the row has {number_of(number, 'column')}, not {expected}; correct it in the table"
 
 
 def genders_of(root: Path, table: str) -> dict[str, str]:

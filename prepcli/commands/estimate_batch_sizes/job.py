@@ -40,7 +40,7 @@ from prepcli.formats.loader_sections import file_and_part
 from prepcli.formats.yaml_text import read_yaml
 from prepcli.interface.calls import current_call
 from prepcli.interface.options import settings_of
-from prepcli.models.devices import check_packages, find_devices
+from prepcli.models.devices import check_gpu, check_packages, find_devices
 from prepcli.models.nemo import file_identity, is_file, target_of
 from prepcli.models.pretrained import problem_of
 from prepcli.models.training import DATA_KEYS
@@ -85,9 +85,9 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
     command: ClassVar[str] = "estimate-batch-sizes"
     reads_audio_files: bool = False
 
-    def __init__(self, settings: SearchSettings, child: Child, *, overwrite: bool = False) -> None:
+    def __init__(self, settings: SearchSettings, child: Child, device: str, *, overwrite: bool = False) -> None:
         self.search, self.overwrite = settings, overwrite
-        self.child = child
+        self.child, self.device = child, device
         self.elsewhere = f"another directory with {option('--work')}"
 
     def plan(self, workspace: Workspace) -> BatchSizesPlan:
@@ -139,6 +139,10 @@ class BatchSizesJob(Job[Bucket, list[Bound]]):
         search = self.search
         config = None if search.buckets_from is None else file_and_part(search.buckets_from)[0]
         return [path for path in (search.model, search.config, config) if path is not None]
+
+    def prepare(self, plan: BatchSizesPlan) -> None:
+        """Check that the machine has the GPU, before anything is written."""
+        check_device(self.device)
 
     def execute(self, plan: BatchSizesPlan, units: Sequence[Bucket], execution: Execution) -> Iterator[Marker]:
         """Find the batch sizes of the buckets of this rank, from the longest bucket to the shortest."""
@@ -260,7 +264,7 @@ def _known(workspace: Workspace, unit: str) -> BucketResults:
 def _device_of(wanted: str, rank: Rank) -> str:
     """The device of a rank: `wanted`, or for `cuda` the GPU of this rank.
 
-    Without a GPU, `cuda` becomes `cuda:0`, for which the child process reports the error.
+    Without a GPU, `cuda` becomes `cuda:0`, which `BatchSizesJob.prepare` refuses.
 
     Raises:
         UsageError: another rank measures on this GPU, so the sizes would be too small.
@@ -276,6 +280,13 @@ def _device_of(wanted: str, rank: Rank) -> str:
     if devices.sharing:
         raise UsageError(f"{devices.sharing}: batch sizes of ranks that share a GPU would be too small")
     return "cuda:0" if devices.device == "cpu" else devices.device
+
+
+def check_device(device: str) -> None:
+    """Raise `UsageError` if this machine has no such device."""
+    if device != "cpu":
+        estimate = f"{option('--device', 'cpu')} {option('--gpu-memory')} 80GiB"
+        check_gpu(device, f"for an estimate give {estimate}")
 
 
 def _config_identity(path: Path) -> str:
@@ -322,7 +333,7 @@ def search(settings: SearchSettings, work: Path, *, overwrite: bool, verify: boo
     device = _device_of(settings.device, engine.rank)
     log = workspace.root / f"steps-{device.replace(':', '')}.log"
     with closing(Child(ModelTrainer, settings, device, log, lambda facts: _same_device(workspace, facts))) as child:
-        ran = run_job(BatchSizesJob(settings, child, overwrite=overwrite), workspace, engine)
+        ran = run_job(BatchSizesJob(settings, child, device, overwrite=overwrite), workspace, engine)
         report = BatchSizesReport(**msgspec.structs.asdict(ran))
         if report.status == "dry_run":
             report.details |= _plan(settings)
@@ -331,6 +342,7 @@ def search(settings: SearchSettings, work: Path, *, overwrite: bool, verify: boo
         if not report.details["bucket_batch_size"]:
             raise PrepcliError(report.details["advice"][0] + "; give a GPU with more memory, or a smaller model")
         if verify:
+            check_device(device)
             _verify(child, settings, report)
     return report
 

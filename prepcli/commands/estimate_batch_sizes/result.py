@@ -11,7 +11,7 @@ from prepcli.commands.estimate_batch_sizes.buckets import Bound, duration_of, fi
 from prepcli.commands.estimate_batch_sizes.search import BucketResults, DeviceFacts, Outcome, peak_of
 from prepcli.commands.estimate_batch_sizes.settings import SearchSettings
 from prepcli.errors import option
-from prepcli.interface.printing import printable
+from prepcli.interface.printing import number_of, printable
 
 Floats = npt.NDArray[np.float64]
 
@@ -116,7 +116,7 @@ def _large(bins: Sequence[tuple[Bound, int]], durations: Floats | None) -> list[
         counts = np.bincount(np.searchsorted(edges, durations), minlength=len(edges) + 1).tolist()
         records = [counts[edges.index(duration_of(bound))] for bound, _ in bins]
         above = [
-            f"{size:,} for {count:,} records up to {shown(bound)}"
+            f"{size:,} for {number_of(count, 'record')} up to {shown(bound)}"
             for (bound, size), count in zip(bins, records, strict=True)
             if size > count
         ]

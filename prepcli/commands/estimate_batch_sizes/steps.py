@@ -159,15 +159,6 @@ def _memory_limit(settings: SearchSettings, device: str) -> tuple[int, int]:
     given = 0 if settings.gpu_memory is None else parse_memory(settings.gpu_memory)
     if device == "cpu":
         return given, int(given * settings.memory_fraction)
-    count = torch.cuda.device_count()
-    if not count:
-        raise UsageError(
-            f"{option('--device', device)}: PyTorch finds no GPU here; for an estimate give "
-            f"{option('--device', 'cpu')} {option('--gpu-memory')} 80GiB"
-        )
-    number = int(device.partition(":")[2] or 0)
-    if number >= count:
-        raise UsageError(f"{option('--device', device)}: this machine has {count} GPUs")
     use_device(device)  # NeMo and its RNN-T loss use the current GPU
     memory = torch.cuda.get_device_properties(device).total_memory
     wanted = given or memory

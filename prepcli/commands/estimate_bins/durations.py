@@ -14,6 +14,7 @@ from prepcli.commands.estimate_bins.settings import DurationSettings, lower_limi
 from prepcli.commands.estimate_bins.text import BinsText, percentiles_text, plain_list
 from prepcli.errors import UsageError, option
 from prepcli.interface.calls import tell
+from prepcli.interface.printing import number_of
 from prepcli.interface.reports import brief, percentiles
 from prepcli.jobs.inputs.data import data_of
 from prepcli.manifest.datasets import DataSet, Mix
@@ -204,9 +205,9 @@ def explain_empty(durations: Durations) -> str:
     """The reason why no example was found, in parentheses, for a message."""
     reasons = [] if durations.num_discarded + durations.num_skipped + durations.num_rejected else ["it has no lines"]
     if durations.num_discarded:
-        reasons.append(f"{durations.num_discarded} are outside the duration limits")
+        reasons.append(f"{durations.num_discarded} outside the duration limits")
     if durations.num_skipped:
-        reasons.append(f"{durations.num_skipped} are skipped by _skipme")
+        reasons.append(f"{durations.num_skipped} skipped by _skipme")
     if durations.first_rejected:
-        reasons.append(f"{durations.num_rejected} lines are unusable, the first is {durations.first_rejected}")
+        reasons.append(f"{number_of(durations.num_rejected, 'unusable line')}, the first is {durations.first_rejected}")
     return f" ({'; '.join(reasons)})" if reasons else ""

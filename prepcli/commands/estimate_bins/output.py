@@ -12,6 +12,7 @@ from prepcli.engine.publishing.rejects import Budget
 from prepcli.errors import RejectReason, TooManyRejectsError, option
 from prepcli.interface.calls import tell
 from prepcli.interface.options import PathText
+from prepcli.interface.printing import number_of
 from prepcli.manifest.datasets import DataSet, Mix
 from prepcli.storage.input_files import refuse_input_as_output
 
@@ -92,7 +93,8 @@ class BinsOutput:
         budget = Budget(self.max_rejects)
         if report.first_rejected and self.is_brief:  # else the text of the report has it
             tell(
-                f"prepcli: warning: {report.num_rejected:,} lines cannot be used; the first is {report.first_rejected}"
+                f"prepcli: warning: {number_of(report.num_rejected, 'line')} cannot be used; the first is "
+                f"{report.first_rejected}"
             )
         if self.write_config is not None:
             from prepcli.manifest.loader_config import write_loader_config
@@ -102,7 +104,7 @@ class BinsOutput:
         num_records = report.num_examples + report.num_discarded + report.num_rejected
         if budget.exceeded({RejectReason.BAD_FIELD.value: report.num_rejected}, num_records):
             raise TooManyRejectsError(
-                f"{report.num_rejected:,} of {num_records:,} records cannot be used, more than "
+                f"{report.num_rejected:,} of {number_of(num_records, 'record')} cannot be used, more than "
                 f"{option('--max-rejects')} allows ({budget})",
                 report,
             )

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from typing import Any
 
+from prepcli.interface.printing import number_of
 from prepcli.interface.reports import ShownInNotebooks
 
 
@@ -55,9 +56,11 @@ class BinsText(ShownInNotebooks, ABC):
                 f"due to {left_out_by} filtering."
             )
         if self.num_skipped:
-            lines.append(f"Note: we skipped {self.num_skipped} lines with a true _skipme.")
+            lines.append(f"Note: we skipped {number_of(self.num_skipped, 'line')} with a true _skipme.")
         if self.num_rejected:
-            lines.append(f"Note: {self.num_rejected} lines cannot be used; the first is {self.first_rejected}")
+            lines.append(
+                f"Note: {number_of(self.num_rejected, 'line')} cannot be used; the first is {self.first_rejected}"
+            )
         return [
             *lines,
             *(f"Note: {note}." for note in self.notes),

@@ -31,6 +31,7 @@ from prepcli.commands.estimate_bins.two_d import check_finite, token_counter
 from prepcli.errors import UsageError, option
 from prepcli.formats.conversations import ConversationSet
 from prepcli.formats.sets import open_set
+from prepcli.interface.printing import number_of
 from prepcli.interface.reports import brief, percentiles
 from prepcli.jobs.inputs.conversations import conversation_file, conversation_shard, conversation_tars
 from prepcli.manifest.datasets import DataSet, Mix, TextSet
@@ -160,8 +161,8 @@ def bins_of_tokens(settings: TokenSettings, tokenizer: TokenizerSpec) -> TokenBi
     if not len(lengths.inputs):
         first = f"; the first unusable line is {lengths.first_rejected}" if lengths.first_rejected else ""
         raise UsageError(
-            f"{settings.data} holds no example that can be used ({lengths.num_discarded} are outside the limits, "
-            f"{lengths.num_rejected} lines are unusable{first})"
+            f"{settings.data} holds no example that can be used ({lengths.num_discarded} outside the limits, "
+            f"{number_of(lengths.num_rejected, 'unusable line')}{first})"
         )
     if settings.sub_buckets is None and measure.total:
         lengths.inputs = lengths.inputs + lengths.outputs

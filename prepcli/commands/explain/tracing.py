@@ -3,7 +3,7 @@
 import contextlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from prepcli.audio.probe import probe
 from prepcli.commands.explain.found import Best, Found, num_places
 from prepcli.commands.explain.report import Explanation, Hop, Source, Trace
-from prepcli.commands.inspect.rows import LineKind, Row, read_rows
+from prepcli.commands.inspect.rows import BlockRows, LineKind, Row, read_rows
 from prepcli.engine.run.chain import Step, absolute_in, chain_of
 from prepcli.engine.state.plan import AUDIO_BASE_DIRS
 from prepcli.errors import PrepcliError, RecordRejected, UsageError
@@ -237,13 +237,26 @@ class _Tracing:
         kind: LineKind = "cuts" if os.path.basename(path).startswith("cuts.") else "manifest"
         before = 0
         for block in blocks_of(Range(path, 0, None)):
-            if sign not in block:
-                before += block.count(b"\n") + (not block.endswith(b"\n"))
-                continue
-            rows = read_rows(block, kind)
+            text, numbers = _holding(block, sign)
+            rows = read_rows(text, kind) if text else BlockRows()
             for line, fields in zip(rows.lines, rows.rows, strict=True):
-                yield Found(path, before + line, fields, folder, number)
-            before += rows.num_lines
+                yield Found(path, before + numbers[line - 1], fields, folder, number)
+            before += block.count(b"\n") + (not block.endswith(b"\n"))
+
+
+def _holding(block: bytes, sign: bytes) -> tuple[bytes, Sequence[int]]:
+    """The lines of a block that hold `sign`, and their numbers in it, from 1."""
+    if not sign:
+        return block, range(1, block.count(b"\n") + 2)
+    lines, numbers = list[bytes](), list[int]()
+    number, counted, at = 1, 0, block.find(sign)
+    while at >= 0:
+        start, end = block.rfind(b"\n", 0, at) + 1, block.find(b"\n", at) + 1 or len(block)
+        number += block.count(b"\n", counted, start)
+        lines.append(block[start:end])
+        numbers.append(number)
+        counted, at = start, block.find(sign, end)
+    return b"".join(lines), numbers
 
 
 def _sign_of(name: str) -> bytes:

@@ -12,7 +12,7 @@ from prepcli.engine.state.stored_units import find_plan
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import UsageError, option
 from prepcli.formats.audio_states import AUDIO_RECORD, States, audio_records, compare_audio
-from prepcli.interface.printing import printable_command
+from prepcli.interface.printing import number_of, printable_command
 from prepcli.processes.pools import map_in_order
 from prepcli.storage.paths import AnyPath
 
@@ -66,8 +66,8 @@ def check_complete(workspace: Workspace, partial: bool) -> str | None:
     if not partial:
         continued = printable_command(plan.run_again(folder))
         raise UsageError(
-            f"{folder} is not complete: {units.num_complete} of {units.num_units} units are there. Continue it first: "
-            f"{continued}. Or give {option('--partial')} to encode what is there; once the rest is there, everything "
-            "must be encoded again"
+            f"{folder} is not complete: {units.num_complete} of {number_of(units.num_units, 'unit')} are there. "
+            f"Continue it first: {continued}. Or give {option('--partial')} to encode what is there; once the rest is "
+            "there, everything must be encoded again"
         )
-    return f"{units.num_complete} of {units.num_units} units of the Shar"
+    return f"{units.num_complete} of {number_of(units.num_units, 'unit')} of the Shar"

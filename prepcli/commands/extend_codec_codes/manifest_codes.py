@@ -318,7 +318,7 @@ def _check_relied(writer: UnitWriter, markers: Sequence[Marker]) -> None:
     if any(map(len, lost)) and (both := np.intersect1d(np.concatenate(lost), np.concatenate(relied))).size:
         unit = next(marker.unit for marker, keys in zip(markers, lost, strict=True) if np.isin(keys, both).any())
         raise PrepcliError(
-            f"{len(both):,} segments that other records use too, mostly as their context, could not be encoded: "
-            f"see {writer.part(f'rejects/{unit}.jsonl')}, take a device with more memory, and give "
+            f"{number_of(len(both), 'segment')} that other records use too, mostly as their context, could not be "
+            f"encoded: see {writer.part(f'rejects/{unit}.jsonl')}, take a device with more memory, and give "
             f"{option('--retry-rejects')}, or leave these records out"
         )

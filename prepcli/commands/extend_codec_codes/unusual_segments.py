@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from prepcli.audio.rates import rate_counts, rates_note
 from prepcli.audio.segments import Segment
+from prepcli.interface.printing import number_of
 
 LONG_SECONDS = 30.0
 """Segments of more seconds are counted: codecs are trained with pieces of a few seconds, and trainers cut utterances at
@@ -34,12 +35,12 @@ def notes_of(counts_of_units: Iterable[Mapping[str, float]]) -> dict[str, str]:
     notes = rates_note(counts, "segments", "the codec's {} Hz")
     if several := sum(unit.get(_CHANNELS, 0) for unit in counts):
         notes["channels"] = (
-            f"{several:,.0f} segments are of audio with several channels, of which one is encoded: the record's "
-            "channel, or else the first"
+            f"{number_of(several, 'segment', 'are')} of audio with several channels, of which one is encoded: the "
+            "record's channel, or else the first"
         )
     if long := sum(unit.get(_LONG, 0) for unit in counts):
         notes["long_segments"] = (
-            f"{long:,.0f} segments are longer than {LONG_SECONDS:g} s, and codecs are trained with pieces of a few "
-            "seconds: compare the decoded audio of some, or cut such records"
+            f"{number_of(long, 'segment', 'are')} longer than {LONG_SECONDS:g} s, and codecs are trained with pieces "
+            "of a few seconds: compare the decoded audio of some, or cut such records"
         )
     return notes

@@ -25,6 +25,7 @@ from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import InputChangedError, option, same_command
 from prepcli.formats.names import normal_path
 from prepcli.interface.plotting import new_figure
+from prepcli.interface.printing import number_of
 from prepcli.jobs.embedding import BATCHES, COMPUTED, PADDED, SpeakerOnDevice
 from prepcli.jobs.merging import index_of, write_merged
 from prepcli.jobs.model_job import WAITED, WALL, Begin, Tick
@@ -122,9 +123,8 @@ def plan_contexts(source: RecordSource, workspace: Workspace, group_by: str, spe
     layout = ContextLayout(**source.layout(records, make))
     units = units_of("bundle", layout.bounds.tolist(), layout.seconds.tolist(), make=RecordUnit)
     note = (
-        f"{layout.num_groups:,} voices with two utterances or more "
-        f"({option('--group-by', group_by)}), the one with most audio "
-        f"{format_seconds(layout.largest_group)}"
+        f"{number_of(layout.num_groups, 'voice')} with two utterances or more ({option('--group-by', group_by)}), the "
+        f"one with most audio {format_seconds(layout.largest_group)}"
     )
     contents = ContextContents(records, layout, order=layout.order, left_out=layout.left_out)
     notes = [note, *notes_on_speaker_model(speaker_model)]

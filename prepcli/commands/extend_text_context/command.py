@@ -8,6 +8,7 @@ from typing_extensions import Unpack
 from prepcli.engine.run.options import JobArguments
 from prepcli.interface.command import command
 from prepcli.interface.options import Option, PathText, folder_of, several
+from prepcli.interface.printing import number_of
 from prepcli.interface.shared_options import WorkDir
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def extend_text_context(
             details["absent"] = f"no cut has the field {', '.join(absent)}, which {option('--keep-field')} names"
         if lost := counts[LOST_TEXTS]:
             details["texts"] = (
-                f"{lost:,.0f} cuts had a normalized_text, which MagpieTTS reads in place of the text: "
+                f"{number_of(lost, 'cut')} had a normalized_text, which MagpieTTS reads in place of the text: "
                 f"{option('--keep-field', 'normalized_text')} keeps it"
             )
         return details

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from prepcli.commands.filter.grammar import parse
 from prepcli.commands.filter.rules import FieldCheck, Rule, RuleCollector, quantiles_of
 from prepcli.errors import UsageError, option
+from prepcli.interface.printing import number_of
 from prepcli.manifest.parts import Collector, Part
 
 
@@ -47,4 +48,5 @@ class Keeping:
         self._fields.check(list(self._numbers))
         if self.num_seen and not self.num_kept:
             raise UsageError(f"{option('--keep')}: no record of {next(iter(self._numbers))} passes")
-        return f"{self.num_kept:,} of {self.num_seen:,} records pass {option('--keep')}"
+        verb = "passes" if self.num_kept == 1 else "pass"
+        return f"{self.num_kept:,} of {number_of(self.num_seen, 'record')} {verb} {option('--keep')}"

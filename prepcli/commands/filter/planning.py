@@ -28,6 +28,7 @@ from prepcli.errors import UsageError, option
 from prepcli.formats.names import normal_path
 from prepcli.interface.calls import tell
 from prepcli.interface.options import PathText
+from prepcli.interface.printing import number_of
 from prepcli.jobs.duplicate_lines import DuplicateLine, FirstRecords, note_if_nothing, read_duplicate_lines
 from prepcli.jobs.held_parts import HeldParts
 from prepcli.jobs.records import hash_segments
@@ -259,14 +260,18 @@ class FilterPlanning:
             if name in self._wanted.presets
         ]
         if self._num_without_number:
-            notes.append(f"quantile leaves out {self._num_without_number:,} records, such as: {self._without_number}")
+            notes.append(
+                f"quantile leaves out {number_of(self._num_without_number, 'record')}, such as: {self._without_number}"
+            )
         if self._listed is not None and self._wanted.listed is not None:
             num_listed = len(self._listed) // NUM_FORMS
             but = " after the first of a group"
             notes += note_if_nothing("--drop-listed", self._wanted.listed, num_listed, self._num_found, but)
         sample = self._wanted.sample
         if sample is not None and sample > self._tally.num_kept:
-            notes.append(f"{option('--sample', f'{sample:g}')}: only {self._tally.num_kept:,} records are left")
+            notes.append(
+                f"{option('--sample', f'{sample:g}')}: only {number_of(self._tally.num_kept, 'record', 'are')} left"
+            )
         return [*notes, *self._fields.notes()]
 
     def _quantiles(self) -> dict[Quantile, float]:

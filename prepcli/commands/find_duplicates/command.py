@@ -248,22 +248,25 @@ def _only_counted(asked: Any) -> "DuplicatesReport":
     """
     import msgspec
 
-    from prepcli.interface.calls import tell
     from prepcli.interface.command import call_within
 
-    tell("note: without OUT.jsonl the groups are only counted, and a run that is interrupted begins again")
+    def without_files(report: Any) -> Any:
+        details = {name: value for name, value in report.details.items() if name != "duplicates"}
+        kept = {"details": details, "outputs": {}, "rejects_filepath": "", "retry_with": None, "repair_with": None}
+        return msgspec.structs.replace(report, out="no file is written", num_bytes=0, **kept)
+
     with tempfile.TemporaryDirectory(prefix="prepcli-") as place:
         values = vars(asked) | {"out": Path(place, "duplicates.jsonl"), "rank": 0, "world_size": 1}
         try:
-            report: DuplicatesReport = call_within(find_duplicates, **values)
+            report: DuplicatesReport = without_files(call_within(find_duplicates, **values))
         except TooManyRejectsError as error:
             counts = ", ".join(f"{count:,} {reason}" for reason, count in error.report.rejects_by_reason.items())
             raise TooManyRejectsError(
-                f"too many records were rejected ({counts}): name OUT.jsonl to have them listed", error.report
+                f"too many records were rejected ({counts}): name OUT.jsonl to have them listed",
+                without_files(error.report),
             ) from None
-    details = {name: value for name, value in report.details.items() if name != "duplicates"}
-    kept = {"details": details, "outputs": {}, "rejects_filepath": "", "retry_with": None, "repair_with": None}
-    return msgspec.structs.replace(report, out="no file is written", num_bytes=0, **kept)
+    report.notes.append("without OUT.jsonl the groups are only counted, and a run that is interrupted begins again")
+    return report
 
 
 def _kinds(by: str, has_model: bool) -> list[str]:

@@ -27,18 +27,19 @@ class DuplicatesReport(Report):
             for row in rows
         ]
         lines += [
-            f"  {row['not_compared']:,} records have {_SHORT[row.get('has_turns', False)]} not compared by near-audio"
+            f"  {number_of(row['not_compared'], 'record', 'have')} {_SHORT[row.get('has_turns', False)]} not compared "
+            "by near-audio"
             for row in rows
             if row.get("not_compared")
         ]
         voices = self.details.get("same_voice", [])
         lines += [f"  same voice ({pair['similarity']:.3f}): {' = '.join(pair['speakers'])}" for pair in voices]
         if (num_more := self.details.get("num_same_voice", 0) - len(voices)) > 0:
-            lines.append(f"  and {num_more:,} more pairs of names")
+            lines.append(f"  and {number_of(num_more, 'more pair')} of names")
         others = self.details.get("other_voice", [])
         lines += [f"  below the minimum ({pair['similarity']:.3f}): {', '.join(pair['speakers'])}" for pair in others]
         if without := self.details.get("without_voice", 0):
-            lines.append(f"  {without:,} speakers have no utterance with a voice")
+            lines.append(f"  {number_of(without, 'speaker', 'have')} no utterance with a voice")
         return "\n".join([super().__str__(), *([as_text(lines)] if lines else [])])
 
     def __format__(self, spec: str) -> str:

@@ -182,7 +182,7 @@ def find_sets(spec: str, places: Places) -> Iterator[IndexedSet]:
     elif path.suffix in (".yaml", ".yml"):
         yield from sets_in_config(spec, places)
     else:
-        yield set_of_files(spec, [path_of(name) for name in expand_paths(spec)], places)
+        yield set_of_files(spec, [path_of(name) for name in expand_paths(spec, what="file")], places)
 
 
 def _look_for_indexes(files: Sequence[DataFile], num_workers: int) -> list[bool]:

@@ -11,6 +11,7 @@ from prepcli.formats.folders import advice_on_audio, regular_files
 from prepcli.formats.indexes import IndexKind, index_beside, mirrored
 from prepcli.formats.sets import open_set
 from prepcli.formats.stored_set import StoredSet
+from prepcli.jobs.inputs.conversations import holds_conversations
 from prepcli.manifest.foreign import check_is_json_lines
 from prepcli.manifest.json_kinds import ANY_LINES
 from prepcli.storage.paths import AnyPath
@@ -96,7 +97,8 @@ def set_of_files(name: str, paths: Sequence[AnyPath], places: Places) -> Indexed
         if path.suffix == ".tar":
             indexed.add([path], tar_kind(path), places)
         elif path.suffix in (".jsonl", ".json"):
-            check_is_json_lines(str(path), ANY_LINES)
+            if not holds_conversations(str(path)):
+                check_is_json_lines(str(path), ANY_LINES)
             indexed.add([path], "jsonl", places)
         else:
             raise UsageError(f"{path} cannot be indexed: it is neither a .tar nor JSON lines (.jsonl, .json)")

@@ -22,7 +22,7 @@ from prepcli.formats.parquet_columns import audio_column
 from prepcli.formats.qwen3_tts import CODES, LINES_FILE, QwenSet
 from prepcli.formats.stored_set import StoredSet
 from prepcli.formats.wenet import WenetSet, list_kind
-from prepcli.interface.printing import first_line
+from prepcli.interface.printing import first_line, number_of
 from prepcli.jobs.inputs.conversations import conversation_tars
 from prepcli.manifest.conversations import PLACEHOLDERS
 from prepcli.storage.paths import AnyPath
@@ -65,7 +65,7 @@ def _look_at_wenet(export: WenetSet, files: list[AnyPath], num_audio_files: int,
         return
     report.files = len(export.tars)
     if missing := [str(path) for path in export.tars if not path.is_file()]:
-        report.notes.append(f"{len(missing):,} shards of the list are missing, the first is {missing[0]}")
+        report.notes.append(f"missing of the list: {number_of(len(missing), 'shard')}, the first is {missing[0]}")
 
 
 def _look_at_conversations(
@@ -88,7 +88,7 @@ def _look_at_omnivoice(export: OmnivoiceSet, _: list[AnyPath], __: int, report: 
     report.records = report.lines = sum(line.num_records for line in lines)
     report.hours = sum(line.seconds for line in lines) / 3600
     if missing := [str(line.codes) for line in lines if not line.codes.is_file()]:
-        report.notes.append(f"{len(missing):,} tars of the list are missing, the first is {missing[0]}")
+        report.notes.append(f"missing of the list: {number_of(len(missing), 'tar')}, the first is {missing[0]}")
 
 
 def _look_at_qwen(_: StoredSet, paths: list[AnyPath], __: int, report: Inspection) -> None:
@@ -120,7 +120,7 @@ def _look_at_lists(
             if audio is not None:
                 sample.add([(audio, 0.0, 0.0)])
         report.records += count if not mels or path in mels else 0  # the list of audio has the same records
-        report.notes.append(f"{path.name} has {count:,} lines")
+        report.notes.append(f"{path.name} has {number_of(count, 'line')}")
     if num_audio_files and sample.items:
         report.audio = [look_at_files(sample.chosen())]
 

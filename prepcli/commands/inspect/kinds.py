@@ -34,6 +34,7 @@ from prepcli.jobs.inputs.splits import split_of
 from prepcli.manifest.datasets import DataSet, Mix, data_in_directory
 from prepcli.manifest.fields import with_audio_filepath
 from prepcli.manifest.foreign import check_is_json_lines
+from prepcli.manifest.json_kinds import OTHER
 from prepcli.manifest.kinds import head_of, utf16_of
 from prepcli.manifest.mixing import leaves_of
 from prepcli.manifest.sources import Reader, check_file, expand_paths, open_bytes
@@ -305,7 +306,7 @@ def _of_file(path: AnyPath) -> Subject:
         list(map_refusing_crashes(probe, [path]))
     except RecordRejected as rejected:
         if rejected.reason is not RejectReason.CRASHED_DECODER:
-            check_is_json_lines(name)
+            check_is_json_lines(name, (OTHER,))
             why = rejected.detail.removeprefix(f"{path} ")
             raise UsageError(
                 f"cannot tell what {path} is: its first lines are not NeMo records, cuts or rejects; it is not a tar; "

@@ -32,6 +32,7 @@ from prepcli.formats.names import path_in
 from prepcli.formats.npy import read_npy
 from prepcli.formats.pairs import is_placeholder
 from prepcli.formats.tar import read_content, walk_headers
+from prepcli.interface.printing import number_of
 from prepcli.jobs.inputs.conversations import conversation_file, conversation_tars
 from prepcli.jobs.records import base_directories
 from prepcli.manifest.conversations import PLACEHOLDERS, turns_of, values_of
@@ -74,7 +75,7 @@ def find_record(spec: str, number: int, audio_base_dir: AnyPath | None) -> Found
 
 
 def _beyond(spec: str, number: int, num_records: int) -> UsageError:
-    return UsageError(f"{spec} has {num_records:,} records, counted from 0: there is no record {number:,}")
+    return UsageError(f"{spec} has {number_of(num_records, 'record')}, counted from 0: there is no record {number:,}")
 
 
 def _find_conversation(spec: str, subject: Subject, number: int, audio_base_dir: AnyPath | None) -> FoundRecord:

@@ -48,17 +48,28 @@ def notes_of(report: "Inspection") -> list[str]:
     if report.unusable and report.kind != "rejects":
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(report.unusable.items()))
         total = sum(report.unusable.values())
-        notes.append(f"{total:,} lines cannot be used ({reasons}); the first is {report.first_unusable}")
+        notes.append(f"{number_of(total, 'line')} cannot be used ({reasons}); the first is {report.first_unusable}")
     if report.records and 0 < report.without_text < report.records:
-        notes.append(f"{report.without_text:,} of {report.records:,} records have no text")
+        notes.append(
+            f"{report.without_text:,} of {report.records:,} records {'has' if report.without_text == 1 else 'have'} no "
+            "text"
+        )
     partial = [f"{_short(name)} {count:,}" for name, count in report.fields.items() if count < report.records]
     if partial and report.kind != "rejects":
         notes.append(f"not in all {report.records:,} records: {', '.join(partial[:20])}")
     for facts in report.audio:
         where = f"{facts.where or 'the tars'}: "
         faults = [("missing", facts.missing), ("unreadable", facts.unreadable)]
-        bad = [f"{count:,} of {facts.looked_at:,} are {name}" for name, count in faults if count]
-        bad += [f"{facts.beyond_audio:,} records end after their audio"] if facts.beyond_audio else []
+        bad = [
+            f"{count:,} of {facts.looked_at:,} {'is' if count == 1 else 'are'} {name}"
+            for name, count in faults
+            if count
+        ]
+        bad += (
+            [f"{number_of(facts.beyond_audio, 'record', 'end')} after the end of the audio"]
+            if facts.beyond_audio
+            else []
+        )
         hint = (
             f" ({option('--audio-base-dir')} sets the base folder of relative paths)"
             if facts.missing == facts.looked_at
@@ -155,7 +166,7 @@ def _tars(facts: TarFacts) -> list[tuple[str, str]]:
     sizes = f" ({format_bytes(facts.smallest_bytes)} to {format_bytes(facts.largest_bytes)})" if facts.tars > 1 else ""
     return [
         (facts.where or "tars", f"{facts.tars:,}, {format_bytes(facts.num_bytes)}{sizes}"),
-        ("", f"{facts.members:,} members{opened}: {counted(facts.extensions)}"),
+        ("", f"{number_of(facts.members, 'member')}{opened}: {counted(facts.extensions)}"),
         ("", f"the first are {', '.join(facts.first_members[:2])}"),
     ]
 
@@ -163,12 +174,12 @@ def _tars(facts: TarFacts) -> list[tuple[str, str]]:
 def _codes(facts: CodeFacts) -> list[tuple[str, str]]:
     shifts = [f"{shift:.6g} s ({1 / shift:.4g} frames per second)" for shift in facts.frame_shift if shift > 0]
     text = f"{', '.join(map(str, facts.codebooks))} codebooks, frame shift {', '.join(shifts[:3])}"
-    rows = [(facts.where, f"{facts.tars:,} tars; {text if facts.codebooks else 'no codes'}")]
+    rows = [(facts.where, f"{number_of(facts.tars, 'tar')}; {text if facts.codebooks else 'no codes'}")]
     if facts.frames and facts.codes:
         kept = f"codes {facts.codes[0]:,} to {facts.codes[1]:,} as {', '.join(facts.types)}"
         rows.append(("", f"{facts.frames[0]:,} to {facts.frames[1]:,} frames, {kept} ({facts.looked_at:,} looked at)"))
     if facts.placeholders:
-        rows.append(("", f"{facts.placeholders:,} cuts have none"))
+        rows.append(("", f"{number_of(facts.placeholders, 'cut', 'have')} none"))
     return rows
 
 
@@ -178,7 +189,11 @@ def _run(run: RunFacts) -> list[tuple[str, str]]:
     state = f"finished {run.finished}{version}" if run.finished else run.state
     rows = [
         (run.command + part, f"begun {run.planned}, {state}"),
-        ("", f"{run.units_done:,} of {run.units:,} units, {run.records_out:,} of {run.records_in:,} records"),
+        (
+            "",
+            f"{run.units_done:,} of {number_of(run.units, 'unit')}, {run.records_out:,} of "
+            f"{number_of(run.records_in, 'record')}",
+        ),
         ("", f"$ {printable_command(run.run_with)}   in {run.run_in}"),
     ]
     if run.rejects:
@@ -219,5 +234,5 @@ def and_more(count: int, shown: int) -> list[str]:
 def counted(counts: Mapping[str, int]) -> str:
     """Counts as text, such as `flac: 12, wav: 3`: the 8 largest first, ties by name, then the number of other names."""
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    more = [f"{len(ordered) - _MAX_SHOWN:,} others"] if len(ordered) > _MAX_SHOWN else []
+    more = [number_of(len(ordered) - _MAX_SHOWN, "other")] if len(ordered) > _MAX_SHOWN else []
     return ", ".join([*(f"{name}: {count:,}" for name, count in ordered[:_MAX_SHOWN]), *more])

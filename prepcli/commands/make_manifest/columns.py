@@ -18,6 +18,7 @@ from prepcli.formats.audiofolder import METADATA
 from prepcli.formats.tables import AUDIO, LANG, SPEAKER, TEXT, Layout, layout_of
 from prepcli.gate import checked_fields, is_missing
 from prepcli.interface.calls import Undo, keep_for_caller
+from prepcli.interface.printing import number_of
 from prepcli.manifest.fields import decode_value, parse_fields
 from prepcli.manifest.json_kinds import decoded
 from prepcli.manifest.kinds import first_lines
@@ -149,7 +150,7 @@ def _table_rows(path: str, layout: Layout) -> Iterator[_Row[list[str]]]:
                     has_names = False
                     continue
                 if len(row) != len(names):
-                    detail = f"the row has {len(row)} columns, {what} {len(names)}"
+                    detail = f"the row has {number_of(len(row), 'column')}, {what} {len(names)}"
                 elif "\0" in text:
                     detail = "the row has a NUL character; write the row again without it"
                 else:

@@ -27,9 +27,11 @@ from prepcli.formats.audiofolder import METADATA, is_metadata
 from prepcli.formats.names import absolute_folder
 from prepcli.formats.tarred import BUCKET
 from prepcli.formats.wenet import list_kind
+from prepcli.interface.printing import number_of
 from prepcli.jobs.inputs.arrow import ARROW_SUFFIXES, is_arrow
-from prepcli.manifest.json_kinds import OTHER, RECORDS, ROWS, SUPERVISIONS, decoded, kind_of_object
+from prepcli.manifest.json_kinds import OTHER, RECORDINGS, RECORDS, ROWS, SUPERVISIONS, decoded, kind_of_object
 from prepcli.manifest.kinds import first_lines, is_fairseq, kind_of
+from prepcli.manifest.remedies import make_manifest_of
 from prepcli.manifest.sources import check_file
 
 _WORK = ".prepcli"
@@ -74,11 +76,12 @@ class Walk:
             )
             advice = next(filter(None, map(headerless_advice, self.left_out)), None)
             hint = f"; audio without a header is not read: {advice}" if advice else ""
-            yield f"{others:,} files are not audio by their name ({common}){hint}"
+            their = "its" if others == 1 else "their"
+            yield f"{number_of(others, 'file', 'are')} not audio by {their} name ({common}){hint}"
         if self.loops:
-            yield f"{self.loops:,} links to a folder above themselves were not followed"
+            yield f"links to a folder above themselves were not followed: {self.loops:,}"
         if self.unreadable:
-            yield f"{len(self.unreadable):,} folders cannot be read, the first is {self.unreadable[0]}"
+            yield f"{number_of(len(self.unreadable), 'folder')} cannot be read, the first is {self.unreadable[0]}"
 
     def _below(self, folder: str, above: tuple[tuple[int, int], ...]) -> Iterator[list[str]]:
         files: list[str] = []
@@ -160,6 +163,7 @@ def listed_paths(path: str, is_fairseq: bool = False) -> Iterator[SourceEntry]:
         yield SourceEntry(name, number, stem_of(name))
 
 
+_MAX_LOOKED_AT = 20
 _FILES = ("list", "csv", "filelist", "jsonl")
 TABLES = ("csv", "filelist", "jsonl", "audiofolder", "set")
 """Formats with columns or fields that have names."""
@@ -327,6 +331,19 @@ def _kind_of_folder(path: str, asked: MakeSettings) -> tuple[str, str]:
     if holds_set(names):
         return "set", "it is a data set with audio in containers"
     return "folder", f"it is a folder without {WAV_SCP} and {', '.join(METADATA)}"
+
+
+def advice_on_files(source: EntrySource) -> str:
+    """The end of a message that a source names no audio: a command for a file that is a source, if a folder has one."""
+    if source.kind != "folder":
+        return ""
+    paths = sorted(entry.path for entry in other_entries(source.path) if entry.is_file())[:_MAX_LOOKED_AT]
+    kinds = {path: kind for path in paths if (kind := kind_of(path)) is not None and kind.source is not None}
+    named = {kind.lines: path for path, kind in reversed(kinds.items())}
+    if RECORDINGS in named and SUPERVISIONS in named:
+        pair = f"{named[RECORDINGS]},{named[SUPERVISIONS]}"
+        return f"; it has recordings and supervisions of lhotse: {make_manifest_of(pair)}"
+    return next((f"; it has {path} ({kind.name}): {kind.advice}" for path, kind in kinds.items()), "")
 
 
 def _kind_of_json(path: str, line: str, asked: MakeSettings) -> tuple[str, str]:

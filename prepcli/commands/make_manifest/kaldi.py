@@ -16,6 +16,7 @@ from prepcli.commands.make_manifest.source import EntrySource, text_lines
 from prepcli.commands.make_manifest.tables import Table, by_white_space, read_table, repeated_lines
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.gate import fit, note_on_moved, text_hash
+from prepcli.interface.printing import number_of
 from prepcli.storage.containers import name_in
 
 WAV_SCP = "wav.scp"
@@ -88,7 +89,8 @@ class _Reader:
 
             left = self.recordings.num_unused(np.array(self.used, np.int64))
             if left:
-                yield f"{left:,} of {len(self.recordings):,} recordings of wav.scp have no segment and are left out"
+                of = number_of(len(self.recordings), "recording")
+                yield f"left out of wav.scp: {left:,} of {of}, without a segment"
 
     def _segments(self) -> Iterator[SourceEntry]:
         last = ""

@@ -19,6 +19,7 @@ from prepcli.commands.make_manifest.tables import Table, repeated_lines, spool_t
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.formats.lenient_json import decode_json
 from prepcli.gate import fit, text_hash, text_hashes
+from prepcli.interface.printing import number_of
 from prepcli.jobs.inputs.supervisions import SourceCut, SourceSupervision, SupervisionReader
 from prepcli.manifest.sources import check_file
 
@@ -222,7 +223,7 @@ class _Reader:
 
             left = self._recordings.num_unused(np.array(self.used, np.int64))
             if left:
-                yield f"{left:,} of {len(self._recordings):,} recordings have no supervision and are left out"
+                yield f"left out: {left:,} of {number_of(len(self._recordings), 'recording')}, without a supervision"
         yield from self._supervisions.notes()
 
     def audio_of(self, recording: _Recording, channel: Any) -> tuple[str, int | None]:

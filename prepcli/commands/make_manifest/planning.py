@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from prepcli.commands.make_manifest.entries import Catalog, MatchBy, SourceEntry, write_catalog
-from prepcli.commands.make_manifest.formats import TABLES, source_of
+from prepcli.commands.make_manifest.formats import TABLES, advice_on_files, source_of
 from prepcli.commands.make_manifest.kaldi import is_command, words_of_command
 from prepcli.commands.make_manifest.recordings import (
     EMPTY_TEXT,
@@ -32,6 +32,7 @@ from prepcli.errors import RecordRejected, UsageError, option
 from prepcli.gate import RATE_FIELDS, note_on_moved
 from prepcli.interface.calls import current_call
 from prepcli.interface.options import settings_of
+from prepcli.interface.printing import number_of
 from prepcli.jobs.line_job import LINES_NAME
 from prepcli.manifest.line_slices import LineSlice
 from prepcli.manifest.missing import explain_missing
@@ -65,14 +66,19 @@ def plan_of(asked: MakeSettings, folder: Path) -> MakePlan:
     catalog = _catalog(source, transcripts, folder, asked)
     slices = catalog.slices
     if not slices.num_records:
-        raise UsageError(f"{source.path} names no audio ({'; '.join(source.notes()) or 'it is empty'})")
+        why = "; ".join(source.notes()) or "it is empty"
+        raise UsageError(f"{source.path} names no audio ({why}){advice_on_files(source)}")
     notes = [f"{source.path} is read as {source.kind}: {source.how}", *source.notes()]
     if transcripts is not None and "normalized_text" in source.tables:
         notes.append(f"{transcripts.path} has two texts for each id: text and normalized_text")
     if (keys := catalog.keys) is not None:
         by_path = {table.path: table for table in source.tables.values()}
         unused = ((table, table.num_unused(keys)) for table in by_path.values())
-        notes += [f"{num:,} of {len(table):,} lines of {table.path} match no audio" for table, num in unused if num]
+        notes += [
+            f"{num:,} of {number_of(len(table), 'line')} of {table.path} {'matches' if num == 1 else 'match'} no audio"
+            for table, num in unused
+            if num
+        ]
     return Plan(
         slices.units,
         slices.num_records,
@@ -206,8 +212,8 @@ def details_of(contents: MakeContents, markers: Sequence[Marker], asked: MakeSet
         details[EMPTY_TEXT] = f"transcripts without a word: {num_empty:,}"
     if num_segments := totals(markers)[WITHOUT_RATE]:
         details[WITHOUT_RATE] = (
-            f"{' and '.join(RATE_FIELDS)} are left out of {num_segments:,} segments: NeMo does not load a line "
-            "of a plain manifest that has them and an offset"
+            f"{' and '.join(RATE_FIELDS)} are left out of {number_of(num_segments, 'segment')}: NeMo does not load a "
+            "line of a plain manifest that has them and an offset"
         )
     if num_moved := int(totals(markers)[MOVED]):
         details["rounding"] = note_on_moved(num_moved, "their files")

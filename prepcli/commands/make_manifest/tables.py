@@ -17,6 +17,7 @@ from prepcli.commands.make_manifest.entries import SourceEntry, rejected_entry
 from prepcli.errors import RecordRejected, RejectReason, UsageError, naming, option
 from prepcli.formats.tables import layout_of
 from prepcli.gate import FirstPlaces, repeated_hashes, text_hash, text_hashes
+from prepcli.interface.printing import number_of
 from prepcli.manifest.foreign import check_is_text
 from prepcli.manifest.kinds import first_lines
 from prepcli.manifest.sources import check_file, is_gzip
@@ -279,7 +280,9 @@ def _by_columns(delimiter: str, column: int, line: str) -> tuple[str, str]:
 
 def _check_columns(delimiter: str, count: int, line: str) -> None:
     if line.count(delimiter) + 1 != count:
-        detail = f"the line {line.strip()!r:.80} has {line.count(delimiter) + 1} columns, the table has {count}"
+        detail = (
+            f"the line {line.strip()!r:.80} has {number_of(line.count(delimiter) + 1, 'column')}, the table has {count}"
+        )
         raise RecordRejected(RejectReason.BAD_FIELD, detail)
     if "\0" in line:
         raise RecordRejected(RejectReason.BAD_FIELD, f"the line {line.strip()!r:.80} has a character NUL")

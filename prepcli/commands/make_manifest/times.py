@@ -11,6 +11,7 @@ from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.formats.times.timed import WITHOUT_TEXT, Timed
 from prepcli.formats.times.times import Times
 from prepcli.gate import fit, note_on_moved
+from prepcli.interface.printing import number_of
 
 _KINDS = ("folder", "list")
 """Formats of sources whose entries are whole recordings, without texts of their own."""
@@ -99,6 +100,7 @@ class _Reader:
         for name in self.times.unused():
             count, first = count + 1, min(first or name, name)
         if count:
-            yield f"{count:,} names in {self.times.path} match no audio, the first is {first}"
+            match = "matches" if count == 1 else "match"
+            yield f"{number_of(count, 'name')} in {self.times.path} {match} no audio, the first is {first}"
         if self.num_moved:
             yield note_on_moved(self.num_moved, "their recordings")

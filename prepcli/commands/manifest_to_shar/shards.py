@@ -34,6 +34,7 @@ from prepcli.formats.shar import (
 from prepcli.formats.tar import MAX_PLAIN_NAME
 from prepcli.formats.train_ds import write_shar_train_ds
 from prepcli.formats.training_config import INDEXED_CONFIG, indexed_shar_config
+from prepcli.interface.printing import number_of
 from prepcli.jobs.record_job import RecordContents, RecordUnit, each_record
 from prepcli.jobs.records import Records
 from prepcli.jobs.source import RecordSource
@@ -166,18 +167,19 @@ def notes(plan: SharPlan, markers: Sequence[Marker], *, names_channel: bool) -> 
     counts = totals(markers)
     if counts[MULTI_CHANNEL] and not names_channel:
         details["channels"] = (
-            f"{counts[MULTI_CHANNEL]:,.0f} records name audio of several channels: "
-            f"the manifest's channel was taken, or the first; {option('--channel')} chooses another"
+            f"{number_of(counts[MULTI_CHANNEL], 'record', 'name')} audio of several channels: the manifest's channel "
+            f"was taken, or the first; {option('--channel')} chooses another"
         )
     if counts[OTHER_SPEAKER] and plan.contents.field == TARGET:
-        details["speakers"] = f"{counts[OTHER_SPEAKER]:,.0f} records have a speaker that MagpieTTSLhotseDataset refuses"
+        others = number_of(counts[OTHER_SPEAKER], "record", "have")
+        details["speakers"] = f"{others} a speaker that MagpieTTSLhotseDataset refuses"
         if not plan.notes:  # a note of the plan (`notes_on_speakers`) has these words already
             details["speakers"] += "; it requires | Language:xx Dataset:yy Speaker:zz |"
     if counts[LONG_NAMES]:
         details["long_names"] = (
-            f"{counts[LONG_NAMES] / 2:,.0f} cuts have ids of more than {MAX_PLAIN_NAME} bytes with the extension; "
-            "lhotse 2 misreads their audio by index (it stops or gives other data), so shorten the paths of their "
-            "audio, or train without indexes"
+            f"{number_of(counts[LONG_NAMES] / 2, 'cut', 'have')} ids of more than {MAX_PLAIN_NAME} bytes with the "
+            "extension; lhotse 2 misreads their audio by index (it stops or gives other data), so shorten the paths "
+            "of their audio, or train without indexes"
         )
     return details
 

@@ -18,6 +18,7 @@ from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import option
 from prepcli.formats.indexes import indexes_of
 from prepcli.formats.tarred import MARKS_FILE, OUTPUT_PATTERNS, ExistingSet, names_of_version
+from prepcli.interface.printing import number_of
 from prepcli.jobs.row_names import BY_ID
 from prepcli.jobs.source import RecordSource
 from prepcli.planning.arrays import Growing
@@ -63,7 +64,9 @@ def make_set(output: Output, source: RecordSource, form: TarForm, base: Existing
                     writer, "manifest-to-tarred", made.contents.layout, base, markers, details, bins
                 )
         if num_without := totals(markers)[NO_TEXT]:
-            details[NO_TEXT] = f"{num_without:,} records; a model that learns to write text needs one for each"
+            details[NO_TEXT] = (
+                f"{number_of(num_without, 'record')}; a model that learns to write text needs one for each"
+            )
         if (output.workspace.main_root / MARKS_FILE).is_file():
             details["marks"] = "shards that were made now have no marks of filter --skipme: run that again"
         return details | channels_note(totals(markers)[SEVERAL_CHANNELS], "files")

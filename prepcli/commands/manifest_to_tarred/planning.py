@@ -19,6 +19,7 @@ from prepcli.errors import RejectReason, UsageError, option
 from prepcli.formats.names import marked_root, member_stem, normal_path
 from prepcli.formats.tarred import ExistingSet
 from prepcli.interface.calls import current_call
+from prepcli.interface.printing import number_of
 from prepcli.jobs.inputs.named import refuse_one_pass
 from prepcli.jobs.record_job import RecordContents, RecordUnit, units_of
 from prepcli.jobs.records import Records, file_identity, settings_over
@@ -112,7 +113,7 @@ def _divide(
     if not len(records):
         limits = (("--min-duration", form["min_duration"]), ("--max-duration", form["max_duration"]))
         given = " and ".join(option(name, f"{value:g}") for name, value in limits if value is not None)
-        raise UsageError(f"none of the {len(index)} records is left by {given or 'the limits'}{where}")
+        raise UsageError(f"none of the {number_of(len(index), 'record')} is left by {given or 'the limits'}{where}")
     if form["shuffle"]:
         records = selected(records, shuffled(len(records), form["shuffle_seed"] or 0, scratch), scratch)
     if form["keep_files_together"]:
@@ -127,7 +128,7 @@ def _divide(
             num_shards = len(records) // form["shard_size"]
         if num_shards > len(records) or num_shards == 0:
             raise UsageError(
-                f"{len(records)} usable records{where} cannot fill {form['num_shards'] or 1} shards"
+                f"{number_of(len(records), 'usable record')}{where} cannot fill {form['num_shards'] or 1} shards"
                 + (f" of {form['shard_size']}" if form["shard_size"] else "")
                 + (f"; lower {option('--num-shards')}" if form["num_shards"] else f"; lower {option('--shard-size')}")
             )
@@ -230,11 +231,12 @@ def _notes(records: Records, layout: TarredLayout, form: TarForm, base: Existing
     notes = [f"{uneven}: NeMo's classic loader on several GPUs needs that"] if uneven else []
     notes += notes_on_limit(form["max_duration"], typical_seconds(records.index.duration))
     if layout.num_same_segment:
-        notes.append(f"{layout.num_same_segment:,} records name the same segment as an earlier one; they are kept")
+        num_same = number_of(layout.num_same_segment, "record", "name")
+        notes.append(f"{num_same} the same segment as an earlier one; all are kept")
     num_repeated = layout.num_repeated
     if num_repeated and not form["slice_with_offset"]:
         notes.append(
-            f"{num_repeated:,} records are segments of files that go into several shards, a copy into each; "
-            f"{option('--keep-files-together')} or {option('--slice-with-offset')} would avoid the copies"
+            f"{number_of(num_repeated, 'record', 'are')} segments of files that go into several shards, a copy into "
+            f"each; {option('--keep-files-together')} or {option('--slice-with-offset')} would avoid the copies"
         )
     return notes

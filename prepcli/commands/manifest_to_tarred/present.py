@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from prepcli.commands.manifest_to_tarred.layout import TarredLayout
 from prepcli.errors import UsageError, option
 from prepcli.formats.names import SLICE_SUFFIX, decimal, loader_stem, source_stem
+from prepcli.interface.printing import number_of
 from prepcli.jobs.records import Records, hash_segments
 from prepcli.manifest.columns import key_bytes
 from prepcli.manifest.index import ManifestIndex, index_manifests
@@ -87,9 +88,9 @@ class PresentRecords:
         origin = records.origin(first)
         name = Record.parse(records.line(first)).audio_filepath
         raise UsageError(
-            f"{count:,} of {len(chosen):,} records are in {self.folder} already, the first of them {name} "
-            f"({origin.manifest}:{origin.line}); give a manifest without them, or {option('--allow-duplicates')} to "
-            "have them twice"
+            f"{count:,} of {number_of(len(chosen), 'record')} {'is' if count == 1 else 'are'} in {self.folder} "
+            f"already, the first of them {name} ({origin.manifest}:{origin.line}); give a manifest without them, or "
+            f"{option('--allow-duplicates')} to have them twice"
         )
 
     def _hold(self, index: ManifestIndex, numbers: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -10,6 +10,7 @@ from prepcli.engine.run.options import JobArguments
 from prepcli.errors import UsageError, option
 from prepcli.interface.command import command
 from prepcli.interface.options import Option, Paths, PathText
+from prepcli.interface.printing import number_of
 from prepcli.interface.shared_options import OutFile
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def prepare_texts(
     from prepcli.planning.split import by_count
 
     output = OutputFile(out)
-    paths = expand_paths(str(input))
+    paths = expand_paths(str(input), what="manifest or file of texts")
     numbers = _numbers(speakers)
     if is_normalized and normalize is not None:
         raise UsageError(
@@ -135,7 +136,9 @@ def prepare_texts(
         if num_shards is not None:
             check_loadable(output.path)
             if num_shards > slices.num_records:
-                raise UsageError(f"{option('--num-shards', num_shards)} for {slices.num_records} texts: give fewer")
+                raise UsageError(
+                    f"{option('--num-shards', num_shards)} for {number_of(slices.num_records, 'text')}: give fewer"
+                )
         tables = [] if whitelist is None else [input_file(str(whitelist))]
         return Plan(slices.units, slices.num_records, slices, [*slices.inputs, *tables], knows_seconds=False)
 
@@ -175,8 +178,9 @@ def prepare_texts(
             whole.write(part)
         if is_mixed:
             details["tts_text"] = (
-                f"{num_raw:,} of {num_records:,} texts are not normalized, so NeMo normalizes all of them each time it "
-                f"loads them, and all are called tts_text; {option('--normalize')} LANG normalizes these now"
+                f"{num_raw:,} of {num_records:,} texts {'is' if num_raw == 1 else 'are'} not normalized, so NeMo "
+                f"normalizes all of them each time it loads them, and all are called tts_text; {option('--normalize')} "
+                "LANG normalizes these now"
             )
         return details
 

@@ -88,12 +88,11 @@ def details_of(totals: Mapping[str, float], longest: float) -> dict[str, Any]:
         "accounted": f"{shown[_IN]} in = " + " + ".join(f"{shown[part]} {part}" for part in PARTS),
         "seconds": seconds,
         "lengths": {"edges": edges, "segments": counts},
-        "lengths of segments": _bars(edges, counts),
-    }
+    } | ({"lengths of segments": _bars(edges, counts)} if any(counts) else {})
 
 
 def _bars(edges: Sequence[float], counts: Sequence[int]) -> str:
-    most = max(counts) or 1
+    most = max(counts)
     rows = zip(edges, edges[1:], counts, strict=False)
     return "\n".join(
         f"{low:>6g} to {high:<6g} s {count:>9,} {'█' * round(_WIDTH * count / most)}".rstrip()

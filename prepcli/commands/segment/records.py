@@ -25,6 +25,7 @@ from prepcli.formats.times.documents import timed_of
 from prepcli.formats.times.timed import Timed
 from prepcli.formats.times.times import Times
 from prepcli.gate import RATE_FIELDS, TEXT_FIELDS
+from prepcli.interface.printing import number_of
 from prepcli.jobs.line_job import LINES_NAME
 from prepcli.jobs.record_job import RecordContents
 from prepcli.jobs.records import Records
@@ -61,7 +62,9 @@ class Texts:
         for number, path in enumerate(paths):
             times.look_up(path, _id(records.record(number)))
         unused = list(times.unused())
-        note = f"{len(unused):,} names in {self._path} match no audio, the first is {min(unused)}" if unused else ""
+        match = "matches" if len(unused) == 1 else "match"
+        names = number_of(len(unused), "name")
+        note = f"{names} in {self._path} {match} no audio, the first is {min(unused)}" if unused else ""
         return times.inputs, [note] if note else []
 
     def _name(self, record: Record) -> str:

@@ -17,6 +17,7 @@ from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, UsageError, option
 from prepcli.formats.names import absolute_folder, normal_path, path_in
 from prepcli.interface.options import PathText
+from prepcli.interface.printing import number_of
 from prepcli.jobs.compared_field import note_on_missing
 from prepcli.jobs.duplicate_lines import KeyPairs, note_if_nothing, pairs_of, read_duplicate_lines
 from prepcli.jobs.held_parts import HeldParts
@@ -215,7 +216,9 @@ class SplitPlanning:
         if not keys.has_groups and by != NONE:
             notes.append("no record has a speaker: each record is drawn for itself")
         elif by != NONE and (missing := int(np.count_nonzero(keys.group == 0))):
-            notes.append(f"{missing:,} records without {by} are drawn one by one")
+            notes.append(
+                f"{number_of(missing, 'record')} without {by} {'is' if missing == 1 else 'are'} drawn one by one"
+            )
         return notes
 
     def _earlier(self) -> list[str]:

@@ -24,6 +24,7 @@ from prepcli.formats.indexes import INDEX_SUFFIX, index_names
 from prepcli.formats.sets import sets_in
 from prepcli.formats.stored_set import StoredSet
 from prepcli.formats.tarred import WHOLE_MANIFEST, TarredSet
+from prepcli.interface.printing import number_of
 from prepcli.jobs.inputs.data import containers_at
 from prepcli.processes.pools import map_in_order
 from prepcli.storage.addresses import on_hub
@@ -59,7 +60,7 @@ def verify_quickly(out: AnyPath, work_dir: Path | None = None) -> VerifyReport:
             )
     by_etag = sum(1 for name, file in of.published.items() if file.etag and of.files.etag_of(name))
     what = "name, size and ETag" if by_etag == len(of.published) > 0 else "name and size only"
-    report.notes.append(f"{len(of.published):,} files were compared by {what}; nothing was read")
+    report.notes.append(f"{number_of(len(of.published), 'file', 'were')} compared by {what}; nothing was read")
     judge_runs(runs, report)
     return report
 
@@ -149,13 +150,14 @@ def _note_others(of: Verification) -> None:
         of.report.files_not_compared = len(of.unknown)
         commands = " and ".join(sorted({run.plan.command for run in of.runs}))
         of.report.notes.append(
-            f"{len(of.unknown):,} files, such as {min(of.unknown)}, were not compared: the state in OUT.prepcli is "
-            f"of {commands}, which did not write them"
+            f"not compared: {number_of(len(of.unknown), 'file')}, such as {min(of.unknown)}: the state in OUT.prepcli "
+            f"is of {commands}, which did not write them"
         )
     if of.published and of.is_finished and (extra := _extra_files(of)):
         of.report.notes.append(
-            f"{len(extra):,} file(s) in the folders of the set do not belong to it: no run has written them, and no "
-            f"reader looks for {', '.join(extra[:5])}{', ...' * (len(extra) > 5)}"
+            f"{number_of(len(extra), 'file')} in the folders of the set {'does' if len(extra) == 1 else 'do'} not "
+            "belong to it: no run has written them, and no reader looks for "
+            f"{', '.join(extra[:5])}{', ...' * (len(extra) > 5)}"
         )
 
 

@@ -5,6 +5,7 @@ from typing import Any
 from prepcli.commands.verify import conversations, mels, omnilingual, omnivoice, parquet, qwen3_tts, wenet
 from prepcli.commands.verify.shards import Verification, repeated
 from prepcli.formats.stored_set import StoredSet
+from prepcli.interface.printing import number_of
 
 RULES: dict[str, Any] = {
     "conversations": conversations,
@@ -28,9 +29,11 @@ def verify_export(export: StoredSet, of: Verification) -> None:
     checked = list(of.check(rules.check, parts, decodes=export.kind != "mels"))
     report.problems += problems
     if num_repeated := len(repeated(part.id_hashes for part in checked)):
-        report.problems.append(f"{num_repeated} records have the id of another record; ids must be unique")
+        report.problems.append(
+            f"{number_of(num_repeated, 'record', 'have')} the id of another record; ids must be unique"
+        )
     if num_dropped := sum(part.num_dropped for part in checked):
         report.notes.append(
-            f"{num_dropped:,} records would be dropped by WeNet's default filter_conf (10 to 10,240 frames, 1 to "
-            "200 characters)"
+            f"{number_of(num_dropped, 'record')} would be dropped by WeNet's default filter_conf (10 to 10,240 frames, "
+            "1 to 200 characters)"
         )

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,7 +24,8 @@ from prepcli.formats.conversations import tar_of
 from prepcli.formats.members import container
 from prepcli.formats.names import absolute_folder, path_in
 from prepcli.formats.plain_codes import CODES_PATH, MANIFEST_NAME
-from prepcli.gate import RATE_FIELDS, check_rate
+from prepcli.gate import RATE_FIELDS, check_rate, repeated_hashes, text_hash
+from prepcli.interface.printing import number_of
 from prepcli.jobs.inputs.conversations import holds_conversations
 from prepcli.jobs.records import OWN_AUDIO, base_directories
 from prepcli.manifest.conversations import is_left_out, of_turn, turns_of, values_of
@@ -62,13 +64,15 @@ class PartReport:
     """The result for a part of a manifest; a problem has the number of its line, from 0 within the part, and a text.
 
     `num_with_rate`: records with an offset and a sampling rate, which NeMo does not load from a plain manifest.
-    `damage`: files of an archive that are damaged, with the problem. `is_cut_off`: the last line has no line end.
+    `id_hashes`: those of explicit ids. `damage`: files of an archive that are damaged, with the problem. `is_cut_off`:
+    the last line has no line end.
     """
 
     num_lines: int = 0
     num_records: int = 0
     seconds: float = 0.0
     num_with_rate: int = 0
+    id_hashes: "array[int]" = field(default_factory=lambda: array("q"))
     is_cut_off: bool = False
     problems: list[tuple[int, str]] = field(default_factory=list)
     damage: list[str] = field(default_factory=list)
@@ -121,6 +125,7 @@ def verify_manifest(path: AnyPath, of: Verification) -> None:
     ranges = ranges_of(str(path), path.stat().st_size, short=True)
     parts = [ManifestPart(lines, base_dir, rules, frame_shift) for lines in ranges]
     num_lines, num_with_rate, is_cut_off, problems = 0, 0, False, list[tuple[int, str]]()
+    id_hashes = array("q")
     for part in map_refusing_crashes(check, parts, of.num_workers):
         problems += [(num_lines + line + 1, problem) for line, problem in part.problems]
         num_lines += part.num_lines
@@ -128,6 +133,9 @@ def verify_manifest(path: AnyPath, of: Verification) -> None:
         report.records += part.num_records
         report.seconds += part.seconds
         num_with_rate += part.num_with_rate
+        id_hashes.extend(part.id_hashes)
+    if num_repeated := len(repeated_hashes(id_hashes)):
+        report.notes.append(f"{path.name}: {number_of(num_repeated, 'id', 'occur')} in several records")
     if num_with_rate:
         report.notes.append(
             f"{path.name}: {num_with_rate:,} records have an offset and a sampling rate ({' or '.join(RATE_FIELDS)}); "
@@ -279,6 +287,8 @@ def _problems_of(
         record = usable.record
         report.num_records += 1
         report.seconds += record.duration
+        if isinstance(id := record.get("id"), str):
+            report.id_hashes.append(text_hash(id))
         report.num_with_rate += record.has_offset and any(record.get(name) is not None for name in RATE_FIELDS)
         look_for(record)
     except RecordRejected as rejected:

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from prepcli.interface.printing import as_text
+from prepcli.interface.printing import as_text, number_of
 from prepcli.interface.reports import ShownInNotebooks
 
 MAX_PROBLEMS = 1000
@@ -72,12 +72,12 @@ def _within(report: VerifyReport) -> str:
     """
     if report.kind == "mels":
         return f", {report.members:,} mels" if report.members else ", without mels"
-    members = "" if report.kind in ("manifest", "quick", "containers") else f" in {report.members:,} members"
+    members = "" if report.kind in ("manifest", "quick", "containers") else f" in {number_of(report.members, 'member')}"
     return f"{members}, {report.seconds / 3600:,.2f} hours"
 
 
 def _hashes(report: VerifyReport) -> str:
     if not report.hashes_known:
         return "unknown (no OUT.prepcli)"
-    but = f", except those of {report.files_not_compared:,} files" if report.files_not_compared else ""
+    but = f", except those of {number_of(report.files_not_compared, 'file')}" if report.files_not_compared else ""
     return f"compared with what was published{but}"

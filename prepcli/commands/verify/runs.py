@@ -19,7 +19,7 @@ from prepcli.engine.state.plan import FINISH_UNIT, StoredPlan
 from prepcli.engine.state.stored_units import find_plan, has_units, read_units
 from prepcli.engine.state.workspace import Workspace, read_document
 from prepcli.formats.audio_states import audio_records, compare_audio
-from prepcli.interface.printing import printable_command
+from prepcli.interface.printing import number_of, printable_command
 from prepcli.processes.pools import map_in_order
 from prepcli.storage.paths import AnyPath
 
@@ -69,7 +69,7 @@ def published_files(runs: Sequence[PublishedRun], report: VerifyReport) -> dict[
         report.hashes_known = True
         if not run.is_finished:
             report.problems.append(
-                f"the run is not finished: {run.status.units_done} of {run.status.units} units are done; "
+                f"the run is not finished: {run.status.units_done} of {number_of(run.status.units, 'unit')} are done; "
                 f"continue with: {printable_command(run.status.continue_with or '')}"
             )
         files |= run.files
@@ -96,7 +96,10 @@ def judge_runs(runs: Sequence[PublishedRun], report: VerifyReport) -> None:
         bad = sum(count for reason, count in status.rejects.items() if is_bad(reason, status.command))
         if status.too_many_rejects or (bad and report.records):
             too_many = f", more than --max-rejects allows ({status.max_rejects})" if status.too_many_rejects else ""
-            report.notes.append(f"{bad:,} of {status.records_in:,} records were rejected{too_many}")
+            report.notes.append(
+                f"{bad:,} of {number_of(status.records_in, 'record')} {'was' if bad == 1 else 'were'} "
+                f"rejected{too_many}"
+            )
 
 
 def _why_empty(runs: Sequence[PublishedRun]) -> str:

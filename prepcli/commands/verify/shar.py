@@ -28,6 +28,7 @@ from prepcli.formats.shar import RECORDING, TARGET, TEXT_CONTEXT_CUTS, Recording
 from prepcli.formats.shar_set import CodesSet, SharSet
 from prepcli.formats.stored_set import Shards
 from prepcli.gate import fit
+from prepcli.interface.printing import number_of
 from prepcli.jobs.inputs.supervisions import SourceCut, SupervisionReader
 from prepcli.manifest.shar_cuts import cuts_digest, decode_cuts
 from prepcli.planning.hashing import Hashes
@@ -261,7 +262,7 @@ def _aligned_pairs(
         yield pair, count if has_cut and aligned else None
         count += 1
     if count != len(ids):
-        report.problems.append(f"{where}: {count} {kind}s, but {cuts} has {len(ids)} cuts")
+        report.problems.append(f"{where}: {number_of(count, kind)}, but {cuts} has {number_of(len(ids), 'cut')}")
     report.num_members += count
 
 

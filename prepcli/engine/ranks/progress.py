@@ -15,12 +15,15 @@ import msgspec
 from prepcli.engine.state.workspace import Workspace, children_of, read_document, write_json
 from prepcli.interface.bars import can_draw, progress_bar
 from prepcli.interface.calls import tell
+from prepcli.interface.printing import number_of
 from prepcli.processes.owner import DELETE_SECONDS, REPEAT_SECONDS, Owner, has_ended, last_change, owner_of
 from prepcli.processes.ranks import Rank
 from prepcli.processes.workers import no_interruption, worker_context
 
 FILE_INTERVAL = 2.0
 """Seconds between two writes of a rank's progress file."""
+_MIN_BAR = 5
+"""Columns of the bar itself, at least."""
 LINE_INTERVAL = 60.0
 """Seconds between two lines that show progress, if stderr is not a terminal."""
 
@@ -151,7 +154,8 @@ class Reporter:
             ranks = self._ranks()
             done = self._before + sum(rank.records_done for rank in ranks)
             self._bar.n = min(done, self._all)
-            self._bar.unit = describe(self._bar.n, self._all, ranks, time.time())
+            columns = (self._bar.ncols or 0) - len(f"{self._bar.desc}: 100%|| ") - _MIN_BAR
+            self._bar.unit = describe(self._bar.n, self._all, ranks, time.time(), columns if self._bar.ncols else None)
             self._bar.update(0)
         elif not can_draw() and now - self._last_line >= LINE_INTERVAL:
             self._last_line = now
@@ -182,15 +186,18 @@ class Reporter:
         share = own.records_done / own.records_total if own.records_total else 1.0
         words = describe(own.records_done, own.records_total, [own], time.time())
         tell(
-            f"[{own.rank}/{own.world_size}] {self._command}: {share:.0%}, {words}, "
-            f"{own.units_done:,} of {own.units_total:,} units"
+            f"[{own.rank}/{own.world_size}] {self._command}: {share:.0%}, {words}, {own.units_done:,} of "
+            f"{number_of(own.units_total, 'unit')}"
         )
 
 
-def describe(records_done: int, records_all: int, ranks: Sequence[RankProgress], now: float) -> str:
+def describe(
+    records_done: int, records_all: int, ranks: Sequence[RankProgress], now: float, columns: int | None = None
+) -> str:
     """The progress of a launch in words: records, time left (of the slowest rank), hours of audio, rate, and rejects.
 
     `ranks`: the progress of each rank, starting with the rank of this process. `now`: seconds since the epoch.
+    `columns`: what does not fit into so many is left out: the rate, then the hours, then the records.
     """
     seconds_done = sum(rank.seconds_done for rank in ranks)
     # The first rank is this process, whose file is slightly older than its counts.
@@ -204,12 +211,17 @@ def describe(records_done: int, records_all: int, ranks: Sequence[RankProgress],
     longest = max(left, default=0.0)
     rate = sum(rank.seconds_done / time for rank, time in zip(ranks, times, strict=True))
     total = f" of {sum(rank.seconds_total for rank in ranks) / 3600:,.2f}" if ranks[0].knows_seconds else ""
-    return (
-        f"{records_done:,} of {records_all:,} records, "
-        f"{'unknown time' if longest == float('inf') else format_seconds(longest)} left, "
-        f"{seconds_done / 3600:,.2f}{total} hours, "
-        f"{rate:,.0f} x real time, {sum(rank.rejects for rank in ranks):,} rejects"
-    )
+    parts = [
+        f"{records_done:,} of {number_of(records_all, 'record')}",
+        f"{'unknown time' if longest == float('inf') else format_seconds(longest)} left",
+        f"{seconds_done / 3600:,.2f}{total} hours",
+        f"{rate:,.0f} x real time",
+        number_of(sum(rank.rejects for rank in ranks), "reject"),
+    ]
+    for number in (3, 2, 0):
+        if columns is not None and len(", ".join(parts)) > columns:
+            del parts[number]
+    return ", ".join(parts)
 
 
 def new_progress(rank: Rank, owner: Owner) -> RankProgress:

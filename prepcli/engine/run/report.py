@@ -185,8 +185,8 @@ def too_many(report: Report, budget: Budget) -> str:
     """The error message for too many rejects, of those that count."""
     bad = report.rejects - report.left_out
     return (
-        f"{bad:,} of {report.records_in:,} records were rejected, more than {option('--max-rejects')} allows "
-        f"({budget}); see {report.rejects_filepath}"
+        f"{bad:,} of {number_of(report.records_in, 'record')} {'was' if bad == 1 else 'were'} rejected, more than "
+        f"{option('--max-rejects')} allows ({budget}); see {report.rejects_filepath}"
     )
 
 
@@ -288,12 +288,12 @@ def plan_lines(plan: Mapping[str, Any]) -> list[str]:
     rejects = reject_rows(plan["rejects_by_reason"], plan["command"])
     if not any(name == "rejects" for name, _ in rejects):
         rejects.append(("rejects", "none so far (the audio is not read yet)"))
-    units = f"{plan['units']:,}"
+    units = number_of(plan["units"], "unit")
     lines = [
         f"{plan['command']}: the plan (nothing is written)",
         f"  records  {plan['records_planned']:,} of {plan['records_in']:,}, {plan['skipped']:,} skipped (_skipme)",
         *(f"  {name:<8} {text}" for name, text in rejects),
-        f"  audio    {plan['hours']:,.2f} hours in {units} units" if seconds else f"  units    {units}",
+        f"  audio    {plan['hours']:,.2f} hours in {units}" if seconds else f"  units    {plan['units']:,}",
         f"  ranks    {plan['world_size']}, {min(costs):,.0f} to {max(costs):,.0f} "
         f"{'s of audio' if seconds else 'records'} each, "
         f"spread (max/mean) {plan['spread_max_over_mean']:.3f}",

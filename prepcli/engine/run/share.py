@@ -23,6 +23,7 @@ from prepcli.errors import PrepcliError, RejectReason, option, same_command
 from prepcli.processes.owner import touching
 from prepcli.processes.signals import InterruptedBySignal
 from prepcli.processes.workers import TICK, stop_again
+from prepcli.storage.addresses import is_absolute
 
 if TYPE_CHECKING:
     from prepcli.engine.runs import FolderRun
@@ -192,12 +193,15 @@ class MissingAudioWatch:
             return
         if not self._budget.exceeded({reason: missing}, self._records_in):
             return
-        example = self._example(marker)
+        reject = self._example(marker)
+        name, detail = (str(reject.get(field, "")) for field in ("audio_filepath", "reject_detail"))
+        base = option("--audio-base-dir")
+        folder = "" if not name or is_absolute(name) else f", or relative paths start from another one ({base})"
         self._run.drop(self._missing)
         raise MissingAudioError(
-            f"the audio of {missing:,} of the first {self._records:,} records is missing{example}: the folder is "
-            f"probably not mounted. Nothing is lost: run {same_command()} again when it is back. To list the records "
-            f"as rejects instead, give a larger {option('--max-rejects')}"
+            f"the audio of {missing:,} of the first {self._records:,} records is missing{detail and f' ({detail})'}: "
+            f"the folder is probably not mounted{folder}. Nothing is lost: run {same_command()} again when it is back. "
+            f"To list the records as rejects instead, give a larger {option('--max-rejects')}"
         )
 
     def drop_others(self, units: Iterable[Unit], digest: str, markers: dict[str, Marker]) -> None:
@@ -209,12 +213,12 @@ class MissingAudioWatch:
         reason = RejectReason.MISSING_AUDIO.value
         self._run.drop(name for name, one in late.items() if one and reason in one.rejects)
 
-    def _example(self, marker: Marker) -> str:
-        """The detail of the unit's first reject for missing audio, in brackets after a space; "" if there is none."""
+    def _example(self, marker: Marker) -> dict[str, Any]:
+        """The first reject of the unit for missing audio; empty if there is none."""
         for name in marker.work_files:
             if name.startswith("rejects/"):
                 for line in self._workspace.part_file(marker.unit, name).read_bytes().splitlines():
                     fields: dict[str, Any] = msgspec.json.decode(line)
                     if fields["reject_reason"] == RejectReason.MISSING_AUDIO.value:
-                        return f" ({fields['reject_detail']})"
-        return ""
+                        return fields
+        return {}

@@ -17,6 +17,7 @@ from prepcli.engine.state.stored_units import write_units
 from prepcli.engine.state.workspace import CLEARED_FILES, CLEARED_FOLDERS, EDITABLE_FILES, Workspace, read_document
 from prepcli.errors import RejectReason, UsageError, option
 from prepcli.interface.calls import command_line, revisions, tell
+from prepcli.interface.printing import number_of
 from prepcli.storage.addresses import is_address
 from prepcli.storage.input_files import check_unchanged, same_file
 from prepcli.storage.paths import AnyPath, StorePath, absolute, real_path
@@ -118,10 +119,10 @@ def note_other_files(run: "FolderRun") -> None:
         return
     names = list(islice(workspace.found.below(), MAX_LISTED))
     if names:
-        count = f"{MAX_LISTED:,} or more" if len(names) == MAX_LISTED else f"{len(names):,}"
+        count = f"{MAX_LISTED:,} or more files" if len(names) == MAX_LISTED else number_of(len(names), "file")
         tell(
-            f"note: {workspace.out} already holds {count} file(s), such as {names[0]}; they are kept, and the output "
-            "is written beside them. Choose an empty directory to keep the two apart"
+            f"note: {workspace.out} already holds {count}, such as {names[0]}; they are kept, and the output is "
+            "written beside them. Choose an empty directory to keep the two apart"
         )
 
 

@@ -23,7 +23,7 @@ from prepcli.engine.state.stored_units import find_plan, read_units
 from prepcli.engine.state.work_folder import version_roots, work_folder
 from prepcli.engine.state.workspace import Workspace, read_document, workspace_of
 from prepcli.errors import UsageError, option
-from prepcli.interface.printing import aligned, as_text, printable_command
+from prepcli.interface.printing import aligned, as_text, number_of, printable_command
 from prepcli.interface.reports import ShownInNotebooks
 from prepcli.processes.owner import REPEAT_SECONDS, Owner, has_ended, last_change
 from prepcli.processes.queue import queued_job
@@ -432,7 +432,8 @@ def lines_of(status: Status) -> list[str]:
         )
     if status.state != "finished" and len(status.ranks) > 1:
         lines += [
-            f"    rank {rank.rank}: {rank.state}, {rank.units_done} of {rank.units_total} units, {rank.share_done:.0%}"
+            f"    rank {rank.rank}: {rank.state}, {rank.units_done} of {number_of(rank.units_total, 'unit')}, "
+            f"{rank.share_done:.0%}"
             + (f" on {rank.host}" if rank.host else "")
             + _working_on(rank)
             + (f": {rank.message}" if rank.message else "")

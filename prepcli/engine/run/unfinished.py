@@ -13,7 +13,7 @@ from prepcli.engine.state.stored_units import has_units, read_units
 from prepcli.engine.state.work_folder import work_folder_or_none
 from prepcli.engine.state.workspace import Workspace, read_document
 from prepcli.errors import UsageError
-from prepcli.interface.printing import printable_command
+from prepcli.interface.printing import number_of, printable_command
 from prepcli.storage.paths import AnyPath
 
 _INDEX = ".idx"
@@ -101,4 +101,4 @@ def _progress(status: Status, units: PublishedUnits) -> str:
     if status.state in ("running", "finishing"):
         return f", its run goes on; wait for its end: prepcli status --watch {status.out}"
     command = printable_command(status.continue_with or "")
-    return f": {units.num_complete:,} of {units.num_units:,} units are done; continue with: {command}"
+    return f": {units.num_complete:,} of {number_of(units.num_units, 'unit')} are done; continue with: {command}"

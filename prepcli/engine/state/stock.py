@@ -16,6 +16,7 @@ from prepcli.engine.state.workspace import (
 )
 from prepcli.errors import UsageError, same_command
 from prepcli.interface.calls import tell
+from prepcli.interface.printing import number_of
 from prepcli.storage.paths import AnyPath
 
 MAX_LISTED = 10_000
@@ -49,9 +50,9 @@ def check_stock(stock: Stock, workspace: Workspace, job: AnyJob) -> None:
     out, command, elsewhere = workspace.named, _command(workspace), job.elsewhere or "another output"
     if stock.ours and command not in ("", job.command):
         raise UsageError(
-            f"{out} has {len(stock.ours):,} file(s) that {command or 'an unknown command'} has written; {job.command} "
-            f"does not remove them, because they may be its inputs: choose {elsewhere}, or move {out} and "
-            f"{workspace.root} away first"
+            f"{out} has {number_of(len(stock.ours), 'file')} that {command or 'an unknown command'} has written; "
+            f"{job.command} does not remove them, because they may be its inputs: choose {elsewhere}, or move {out} "
+            f"and {workspace.root} away first"
         )
     if not stock.mistakable:
         return
@@ -75,8 +76,8 @@ def check_stock(stock: Stock, workspace: Workspace, job: AnyJob) -> None:
             f"was removed. Choose another file, or move this one away, and run {same_command()} again"
         )
     raise UsageError(
-        f"{out} holds {len(stock.mistakable):,} file(s) that readers would take for a part of the new set, {why}: "
-        f"{', '.join(shown)}. Nothing was removed. Choose {elsewhere}, or move or remove these files, and run "
+        f"{out} holds {number_of(len(stock.mistakable), 'file')} that readers would take for a part of the new set, "
+        f"{why}: {', '.join(shown)}. Nothing was removed. Choose {elsewhere}, or move or remove these files, and run "
         f"{same_command()} again"
     )
 
@@ -105,8 +106,8 @@ def tell_removal(stock: Stock, workspace: Workspace, job: AnyJob, run: str) -> N
         removed = {*stock.ours, *stock.changed}
         left = list(islice((name for name in workspace.found.below() if name not in removed), MAX_LISTED))
         count = f"{MAX_LISTED:,} or more" if len(left) == MAX_LISTED else f"{len(left):,}"
-        stay = f"; {count} other file(s) there stay, such as {left[0]}" if left else "; nothing else is there"
-    tell(f"note: removing {len(stock.ours):,} file(s) that {run} has written to {workspace.named}{stay}")
+        stay = f"; others there stay ({count}), such as {left[0]}" if left else "; nothing else is there"
+    tell(f"note: removing {number_of(len(stock.ours), 'file')} that {run} has written to {workspace.named}{stay}")
     for name in stock.changed[:MAX_SHOWN]:
         why = "is write-protected" if _is_write_protected(workspace.out / name) else "has changed since then"
         tell(f"note: {workspace.out / name} {why}, and stays")

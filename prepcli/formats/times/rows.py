@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 from prepcli.formats.times.timed import PAUSES, Timed, checked, damaged, number
+from prepcli.interface.printing import number_of
 
 SPACE = "<space>"
 """Stands for a blank in CTM files of the NeMo Forced Aligner, whose lines may be words or segments."""
@@ -36,7 +37,9 @@ def ctm_row(line: str, place: str) -> Row | None:
     if not columns or columns[0].startswith(";;"):
         return None
     if len(columns) < 5:
-        raise damaged(place, f"it has {len(columns)} columns; a CTM has: recording channel start duration word")
+        raise damaged(
+            place, f"it has {number_of(len(columns), 'column')}; a CTM has: recording channel start duration word"
+        )
     start, end = _lasting(columns[2], columns[3], place)
     word = columns[4].replace(SPACE, " ").strip()
     if not word or word in PAUSES:
@@ -58,7 +61,7 @@ def rttm_row(line: str, place: str) -> Row | None:
     if columns[0] != "SPEAKER":
         return None
     if len(columns) < 8:
-        raise damaged(place, f"it has {len(columns)} columns; the speaker is in the eighth of an RTTM")
+        raise damaged(place, f"it has {number_of(len(columns), 'column')}; the speaker is in the eighth of an RTTM")
     start, end = _lasting(columns[3], columns[4], place)
     return Row(columns[1], Timed(start, end, speaker=None if columns[7] == "<NA>" else columns[7]), columns[2])
 
@@ -80,7 +83,9 @@ def segments_row(line: str, place: str, value: Callable[[str, str], str | None] 
     if not columns:
         return None
     if len(columns) not in (4, 5):
-        raise damaged(place, f"it has {len(columns)} columns; segments has: utterance recording start end [channel]")
+        raise damaged(
+            place, f"it has {number_of(len(columns), 'column')}; segments has: utterance recording start end [channel]"
+        )
     channel = columns[4] if len(columns) == 5 else "-1"
     if not (channel.isdecimal() or channel == "-1"):
         raise damaged(place, f"{channel[:40]!r} is not a channel, which count from 0")

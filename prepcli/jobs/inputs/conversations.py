@@ -10,6 +10,7 @@ from prepcli.engine.run.unfinished import refuse_unfinished
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.formats.archives import tar_members
 from prepcli.formats.conversations import ConversationSet, tar_of
+from prepcli.formats.folders import regular_files
 from prepcli.formats.names import absolute_folder, path_in
 from prepcli.formats.sets import open_set
 from prepcli.gate import is_missing
@@ -27,13 +28,17 @@ from prepcli.manifest.sources import check_file, expand_paths
 from prepcli.storage.containers import Catalogue, name_in
 from prepcli.storage.paths import AnyPath, absolute, is_dir, path_of
 
+_MAX_LOOKED_AT = 20
 _IN_ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
 """JSON has line breaks only between its parts; in its texts they are `\\n`."""
 
 
 def holds_conversations(path: str) -> bool:
-    """Whether a file has lines of conversations."""
+    """Whether a file has conversations, one per line; raises `UsageError` if they are in a JSON list."""
     kind = kind_of(path)
+    if kind is not None and kind.name == f"a JSON list of {LINES}":
+        command = conversion(path, "jq -c '.[]'", new_name(path, suffix=".jsonl"))
+        raise UsageError(f"{path} is {kind.name}; write one per line: {command}")
     return kind is not None and kind.lines == LINES
 
 
@@ -167,6 +172,11 @@ def conversations_in(placeholders: Sequence[str], audio_base_dir: Any) -> OtherI
 
     def found(path: str, _: bool) -> list[Catalogue]:
         catalogues = _catalogues(path, audio_base_dir, wanted)
+        if catalogues is None and is_dir(path):
+            first = map(str, regular_files(path_of(path))[:_MAX_LOOKED_AT])
+            files = [file for file in first if holds_conversations(file)]
+            some = f": name its files, {','.join(files[:3])}{', ...' * (len(files) > 3)}" if files else ""
+            raise UsageError(f"{path} has no conversations in the form of a set{some}")
         if catalogues is None:
             raise UsageError(
                 f"{path} has no conversations: JSON lines with conversations or messages (of a list, jq -c '.[]' makes "
@@ -186,18 +196,7 @@ def _catalogues(path: str, audio_base_dir: Any, placeholders: Sequence[str]) -> 
     """The catalogues of a file or a set of conversations; None if it is another one."""
     if is_dir(path):
         return _in_folder(path, placeholders)
-    return [conversation_file(path, audio_base_dir, placeholders)] if _are_lines(path) else None
-
-
-def _are_lines(path: str) -> bool:
-    """Whether a file has conversations, one per line; raises `UsageError` if they are in a JSON list."""
-    if holds_conversations(path):
-        return True
-    kind = kind_of(path) if os.path.isfile(path) else None
-    if kind is not None and kind.name == f"a JSON list of {LINES}":
-        command = conversion(path, "jq -c '.[]'", new_name(path, suffix=".jsonl"))
-        raise UsageError(f"{path} is {kind.name}; write one per line: {command}")
-    return False
+    return [conversation_file(path, audio_base_dir, placeholders)] if holds_conversations(path) else None
 
 
 def record_files(spec: str, audio_base_dir: PathText | None) -> list[str]:
@@ -213,6 +212,6 @@ def record_files(spec: str, audio_base_dir: PathText | None) -> list[str]:
         return [check_file(folder)] if catalogues is None else [*catalogues]  # the check says what to do
 
     return [
-        conversation_file(path, base, PLACEHOLDERS) if _are_lines(path) else path
+        conversation_file(path, base, PLACEHOLDERS) if holds_conversations(path) else path
         for path in expand_paths(spec, of_folder)
     ]

@@ -51,7 +51,8 @@ def manifests_of(
     if options.input_format == "manifest":
         return expand_paths(spec)
     manifests: list[str] = []
-    for path in expand_paths(spec, of_folder=partial(_in_folder, options=options, others=others)):
+    what = "manifest" if others is None else "input"
+    for path in expand_paths(spec, partial(_in_folder, options=options, others=others), what):
         if others is not None and not isinstance(path, Catalogue) and (found := others(path, False)) is not None:
             manifests += found
             continue

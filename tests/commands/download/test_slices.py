@@ -104,7 +104,7 @@ def test_rows_of_the_table_of_speakers_are_counted(tmp_path: Path) -> None:
     table.write_text("\n".join([head, f"{first.partition(',')[0]},,{first.partition(',')[2]}", *rows]) + "\n")
     done = run(tmp_path / "ldc", tmp_path / "out", "--min-slice-duration", 0, "--max-rejects", 99, "--json")
     assert done.json["notes"] == [
-        f"{table}: 1 rows have another number of columns than its first line; the speakers of these calls are named by "
+        f"{table}: 1 row has another number of columns than its first line; the speakers of these calls are named by "
         "call"
     ]
 
@@ -168,7 +168,7 @@ def test_a_destination_may_hold_the_slices_of_another_corpus(tmp_path: Path) -> 
     for more in ([], ["--overwrite"]):
         done = run(tmp_path / "ldc", tmp_path / "out", "--min-slice-duration", 0, *more)
         assert done.code == 0
-        assert "already holds" not in done.err and "other file(s)" not in done.err
+        assert "already holds" not in done.err and "others there stay" not in done.err
 
 
 def test_shorten_compressed_pcm(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from tests.commands.estimate_batch_sizes import fake_child
 def main() -> None:
     from prepcli.cli.app import main
 
-    vars(job)["ModelTrainer"] = fake_child.make
+    vars(job).update(ModelTrainer=fake_child.make, check_device=lambda device: None)
     main()
 
 

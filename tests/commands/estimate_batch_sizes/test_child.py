@@ -105,7 +105,7 @@ def test_a_script_without_a_guard(toy: Path) -> None:
         "import prepcli\n"
         "from prepcli.commands.estimate_batch_sizes import job\n"
         "from tests.commands.estimate_batch_sizes import fake_child\n"
-        "job.ModelTrainer = fake_child.make\n"
+        "job.ModelTrainer, job.check_device = fake_child.make, lambda device: None\n"
         "prepcli.estimate_batch_sizes(model_class='toys.Toy', config='toy.yaml', buckets='[1.0,2.0]', work='sizes')\n"
         "print('once')\n"
     )

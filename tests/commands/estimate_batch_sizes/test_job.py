@@ -163,9 +163,8 @@ ARRAY = {"SLURM_ARRAY_TASK_ID": "1", "SLURM_JOB_ID": "7", "SLURM_LOCALID": "0"}
         (SLURM, (), 4, "cuda3"),
         ({}, ("--rank", 1, "--world-size", 2), 2, "cuda1"),
         (ARRAY, ("--world-size", 2), 2, "cuda1"),
-        ({}, (), 0, "cuda0"),  # the child says that there is none
     ],
-    ids=["gpus-per-task", "step", "rank", "array", "none"],
+    ids=["gpus-per-task", "step", "rank", "array"],
 )
 def test_the_gpu_of_a_rank(
     environ: dict[str, str],
@@ -181,6 +180,20 @@ def test_the_gpu_of_a_rank(
     done = prepcli(*COMMAND, "--buckets", "[1.0,2.0,4.0,8.0]", "--work", "sizes", *given, environ=environ)
     assert (done.code, done.err) == (0, "")
     assert [path.name for path in Path("sizes.prepcli").glob("steps-*")] == [f"steps-{device}.log"]
+
+
+def test_without_its_gpu_nothing_is_written(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    monkeypatch.chdir(toy)
+    before = sorted(toy.rglob("*"))
+    monkeypatch.setattr(devices, "_num_gpus", lambda: 0)
+    done = prepcli(*COMMAND, "--buckets", "[1.0]")
+    assert done.code == 2
+    assert done.error_line.endswith("finds no GPU here; for an estimate give --device cpu --gpu-memory 80GiB")
+    monkeypatch.setattr(devices, "_num_gpus", lambda: 1)
+    done = prepcli(*COMMAND, "--buckets", "[1.0]", "--device", "cuda:1")
+    assert (done.code, done.error_line) == (2, "prepcli: --device cuda:1: this machine has 1 GPU")
+    assert sorted(toy.rglob("*")) == before
 
 
 def test_a_gpu_of_two_ranks_is_refused(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:

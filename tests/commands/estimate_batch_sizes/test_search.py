@@ -23,7 +23,7 @@ class Here(BatchSizesJob):
     """The job with a toy in this process, which counts the steps."""
 
     def __init__(self, model: FakeModel, bounds: Sequence[Bound], start: int = 32, threshold: float = 0.05) -> None:
-        super().__init__(settings(start_batch_size=start, threshold=threshold), self)  # type: ignore[arg-type]
+        super().__init__(settings(start_batch_size=start, threshold=threshold), self, "cpu")  # type: ignore[arg-type]
         self.model, self.bounds = model, list(bounds)
         self.found = [BucketResults() for _ in bounds]
         self.asked: list[tuple[float, int | None, int]] = []

@@ -122,7 +122,7 @@ def test_the_lines_of_an_encoder_with_a_decoder(tmp_path: Path, monkeypatch: pyt
     made._limit, found = limit, []
     for device in ("cpu", "cuda"):  # extrapolated, and searched
         results = [BucketResults() for _ in bounds]
-        search = BatchSizesJob(settings(start_batch_size=4, device=device), made)  # type: ignore[arg-type]
+        search = BatchSizesJob(settings(start_batch_size=4, device=device), made, device)  # type: ignore[arg-type]
         search._settle_all(bounds, results, limit)
         found.append([one.size for one in results])
     assert found[0] == found[1]

@@ -90,7 +90,7 @@ def test_unusable_lines_are_counted_and_the_first_is_named(manifest: Path) -> No
         file.write('\n{"audio_filepath": "a", "duration": "3"}\nbroken\n{"_skipme": true}\n')
     done = prepcli("estimate-bins", manifest, "-b", 8)
     assert done.code == 0
-    assert "Note: we skipped 1 lines with a true _skipme.\n" in done.out
+    assert "Note: we skipped 1 line with a true _skipme.\n" in done.out
     first = 'm.json:502: duration is "3", a string;'
     assert "Note: 2 lines cannot be used; the first is" in done.out and first in done.out
     assert done.err == ""

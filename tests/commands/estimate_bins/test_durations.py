@@ -164,11 +164,11 @@ def test_as_many_buckets_as_asked_for_need_no_note(tmp_path: Path) -> None:
 
 def test_nothing_to_use_says_why(tmp_path: Path) -> None:
     path = write(tmp_path / "m.json", [1.0, 2.0])
-    with pytest.raises(UsageError, match=r"no example that can be used .*2 are outside the duration limits"):
+    with pytest.raises(UsageError, match=r"no example that can be used .*2 outside the duration limits"):
         bins_1d(path, min_duration=5)
     path.write_text("")
     with pytest.raises(UsageError, match=r"m\.json holds no example that can be used \(it has no lines\)$"):
         bins_1d(path)
     path.write_text("{\n")
-    with pytest.raises(UsageError, match=r"1 lines are unusable, the first is .*m\.json:1: broken JSON"):
+    with pytest.raises(UsageError, match=r"1 unusable line, the first is .*m\.json:1: broken JSON"):
         bins_1d(path)

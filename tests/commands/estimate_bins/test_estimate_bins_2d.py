@@ -74,7 +74,7 @@ def test_several_tokenizers_in_a_row_and_unknown_languages(manifest: Path, bpe: 
         file.write('{"audio_filepath": "x", "duration": 2, "text": "x", "lang": "fr"}\n')
     done = prepcli("estimate-bins-2d", manifest, "-t", bpe, hf, "-a", "en", "de", "-b", 6)
     assert done.code == 0
-    assert "Note: 1 lines cannot be used; the first is" in done.out
+    assert "Note: 1 line cannot be used; the first is" in done.out
     assert "m.json:481: there is no tokenizer for the language 'fr', only for en, de" in done.out
     done = prepcli("estimate-bins-2d", manifest, "-t", bpe, hf, "-a", "en", "de", "-q", "--max-rejects", 0)
     assert done.code == 3

@@ -209,7 +209,7 @@ def test_many_files_by_several_workers(folder: Path, bpe: Path) -> None:
         ),
         (
             "- {type: multimodal_conversation, manifest_filepath: '@source.txt'}",
-            "no example that can be used .*48 lines are",
+            "no example that can be used .*48 unusable lines",
         ),
         ("- {type: txt, paths: '@source.txt', tags: 3}", "must be a mapping"),
     ],

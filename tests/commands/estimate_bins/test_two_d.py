@@ -171,7 +171,7 @@ def test_cuts(tmp_path: Path, bpe: Path) -> None:
     ("options", "words"),
     [
         ({"lang_field": "text"}, "cannot both be in the field 'text'"),
-        ({"min_duration": 1e6}, r"no example that can be used \(9 are outside"),
+        ({"min_duration": 1e6}, r"no example that can be used \(9 outside"),
         ({"text_field": "nothing"}, "no example .* there is no nothing, so its tokens"),
     ],
 )

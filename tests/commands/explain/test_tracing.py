@@ -11,6 +11,7 @@ import pytest
 import soundfile as sf
 from numpy.typing import NDArray
 
+from prepcli.commands.explain import tracing
 from prepcli.formats.names import segment_suffix
 from tests.conftest import SHORT_CORPUS, Lines, make_set, read_lines, write_lines
 from tests.support.chains import random_chain, run
@@ -300,3 +301,13 @@ def test_rows_of_parquet(tmp_path: Path) -> None:
     for name, line in (("talk.wav@0.7", 2), (Path(some_lines()[1]["audio_filepath"]).name, 5)):
         (trace,) = prepcli("explain", name, "--in", "parquet", "--json", cwd=tmp_path).json["traces"]
         assert (trace["verdict"], trace["hops"][-1]["line"]) == ("kept", line)
+
+
+@pytest.mark.parametrize("block", [b"a\nhit\n\nb hit hit\nc\nhit", b"hit\n", b"a\nb\n", b"xhit\nhit\n", b""])
+def test_only_lines_with_the_name_are_decoded(block: bytes) -> None:
+    """Of 300,000 lines with 300 of the name, all were decoded for each record: minutes."""
+    lines = block.splitlines(keepends=True)
+    numbers = [number for number, line in enumerate(lines, 1) if b"hit" in line]
+    text = b"".join(lines[number - 1] for number in numbers)
+    assert tracing._holding(block, b"hit") == (text, numbers)
+    assert [*zip(tracing._holding(block, b"")[1], lines, strict=False)] == list(enumerate(lines, 1))

@@ -338,7 +338,7 @@ def test_a_context_that_does_not_fit_into_memory(
     apart = [long, *rest[1:20], dict(rest[0], **context)]
     done = extend(write_lines(corpus / "b.json", apart), corpus.parent / "b", "--pool-duration", 5)
     assert done.code == 1
-    assert "1 segments that other records use too, mostly as their context, could not be encoded" in done.err
+    assert "1 segment that other records use too, mostly as their context, could not be encoded" in done.err
     assert not (corpus.parent / "b/b_withAudioCodes_toy.json").exists()
 
 

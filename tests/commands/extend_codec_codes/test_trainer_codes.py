@@ -234,6 +234,6 @@ def test_audio_that_the_codec_was_not_made_for(tmp_path: Path, extend: Extend) -
     records.append({"audio_filepath": "low.wav", "duration": 1.0, "text": ""})
     done = extend(write_lines(tmp_path / "m.json", records), "omnivoice", "--json")
     details = done.json["details"]
-    assert details["channels"].startswith("1 segments are of audio with several channels, of which one is encoded")
-    assert details["long_segments"].startswith("1 segments are longer than 30 s")
+    assert details["channels"].startswith("1 segment is of audio with several channels, of which one is encoded")
+    assert details["long_segments"].startswith("1 segment is longer than 30 s")
     assert details["low_rates"].startswith("1 of 2 segments (50%)")

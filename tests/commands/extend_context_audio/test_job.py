@@ -269,7 +269,7 @@ def test_records_without_a_speaker_are_rejected_while_planning(tmp_path: Path) -
     plan = done.json
     assert plan["rejects_by_reason"] == {"missing_field": 1}
     assert plan["records_planned"] == 5
-    assert "1 voices" in plan["notes"][0]
+    assert "1 voice" in plan["notes"][0]
     assert not (tmp_path / "out.prepcli").exists()
 
 

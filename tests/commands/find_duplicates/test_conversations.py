@@ -195,7 +195,7 @@ def test_prints_give_the_groups_of_the_audio(folder: Path) -> None:
     named: Lines = [{"audio_filepath": ""} | line for line in read_lines(out)]
     named = [line | {"id": ids[line["prints_record"] - 1]} if "prints_record" in line else line for line in named]
     assert groups(write_lines(folder / "named.jsonl", named)) == expected
-    assert "1 records have less than 0.6 s of sound, in all or in a turn, which was not compared" in done.out
+    assert "1 record has less than 0.6 s of sound, in all or in a turn, which was not compared" in done.out
     compared = json.loads(certificate.read_text())["compared"][1]
     assert compared["left_out"][1]["why"] == "less than 0.6 s of sound, in all or in a turn"
     assert prepcli("filter", train, folder / "kept.jsonl", "--drop-listed", out).code == 0

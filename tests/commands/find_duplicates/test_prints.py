@@ -117,6 +117,9 @@ def test_the_same_groups_as_with_the_audio(inputs: tuple[Path, Path], tmp_path: 
     assert (counted.json["outputs"], sorted(tmp_path.iterdir())) == ({}, before)
     many = prepcli("find-duplicates", train, *ALL, "--against", tmp_path / "test.prints", "--max-rejects", 0)
     assert (many.code, "name OUT.jsonl to have them listed" in many.err) == (3, True)
+    assert "prepcli-" not in many.out + many.err  # the files are gone
+    wrong = prepcli("find-duplicates", train, "--by", "words", "--against", tmp_path / "test.prints")
+    assert (wrong.code, len(wrong.err.splitlines())) == (2, 1)
     assert prepcli("find-duplicates", train, out, *ALL, "--against", tmp_path / "test.prints", *rejects).code == 1
     dropped = prepcli("filter", train, train.parent / "kept.json", "--drop-listed", out)
     assert dropped.code == 0, dropped.err
@@ -296,3 +299,14 @@ def test_names_of_prints(inputs: tuple[Path, Path], tmp_path: Path) -> None:
     assert prepcli("find-duplicates", nothing, "--write-prints", tmp_path / "no", "--max-rejects", 1).code == 0
     refused = prepcli("find-duplicates", train, tmp_path / "out.jsonl", "--against", tmp_path / "no")
     assert (refused.code, "the prints have nothing to compare" in refused.error_line) == (2, True)
+
+
+def test_an_input_in_the_place_of_the_output(inputs: tuple[Path, Path]) -> None:
+    """With --write-prints two inputs look like one and OUT.jsonl."""
+    before = {path: path.read_bytes() for path in inputs}
+    refused = prepcli("find-duplicates", *inputs, "--write-prints", inputs[0].parent / "test.prints")
+    assert refused.code == 2
+    assert refused.error_line.startswith(
+        f"prepcli: {inputs[1]} exists, and is not of find-duplicates: the last file is"
+    )
+    assert {path: path.read_bytes() for path in inputs} == before

@@ -286,6 +286,6 @@ def test_long_names_are_warned_of(tmp_path: Path) -> None:
     record = read_lines(PLAIN)[0] | {"audio_filepath": name}
     manifest = write_lines(tmp_path / "m.json", [record])
     done = prepcli("manifest-to-shar", manifest, tmp_path / "out", "--indexed", "--audio-format", "original")
-    assert "1 cuts have ids of more than 100 bytes with the extension; lhotse 2 misreads their audio" in done.out
+    assert "1 cut has ids of more than 100 bytes with the extension; lhotse 2 misreads their audio" in done.out
     plain = prepcli("manifest-to-shar", manifest, tmp_path / "gz", "--audio-format", "original")
     assert "misreads" not in plain.out

@@ -128,7 +128,7 @@ def test_the_command_prints_all_kinds(made: Path) -> None:
 def test_missing_and_damaged_parts_are_named(made: Path, tmp_path: Path) -> None:
     (tmp_path / "shards.list").write_text("gone_000000000.tar\n")
     found = look(tmp_path / "shards.list")
-    assert found.notes == [f"1 shards of the list are missing, the first is {tmp_path}/gone_000000000.tar"]
+    assert found.notes == [f"missing of the list: 1 shard, the first is {tmp_path}/gone_000000000.tar"]
     shutil.copy(made / "parquet/data-000000.parquet", tmp_path / "data-000000.parquet")
     (tmp_path / "data-000001.parquet").write_bytes(b"PAR1, but not for long")
     (tmp_path / "shards.list").unlink()

@@ -71,7 +71,7 @@ class TestFolders:
             (audio / name).write_bytes((audio / "a/x.wav").read_bytes())
         done = make(audio, audio / "out.json")
         assert set(paths(audio / "out.json")) == {*odd, "a/x.wav", "b/x.wav", "b/y.flac"}
-        assert "1 files are not audio by their name (1 .txt)" in done.out
+        assert "1 file is not audio by its name (1 .txt)" in done.out
 
     def test_a_name_that_is_not_utf8(self, audio: Path) -> None:
         (audio / os.fsdecode(b"\xff.wav")).write_bytes((audio / "a/x.wav").read_bytes())
@@ -88,7 +88,7 @@ class TestFolders:
         (audio / "gone.wav").symlink_to(audio / "nowhere.wav")
         done = make(audio, audio / "m.json")
         assert paths(audio / "m.json") == ["a/x.wav", "b/x.wav", "b/y.flac", "other/x.wav"]
-        assert "3 links to a folder above themselves were not followed" in done.out
+        assert "links to a folder above themselves were not followed: 3" in done.out
         assert [r["reject_reason"] for r in rejects(audio / "m.json")] == ["missing_audio"]
         (audio / "loop").symlink_to("loop")
         assert "loop: Too many levels of symbolic links" in make(audio, audio / "n.json", code=2).error_line
@@ -120,7 +120,7 @@ class TestFolders:
     def test_no_audio(self, tmp_path: Path) -> None:
         (tmp_path / "notes.txt").write_text("x")
         done = make(tmp_path, tmp_path / "m.json", code=2)
-        assert "names no audio (1 files are not audio by their name (1 .txt))" in done.error_line
+        assert "names no audio (1 file is not audio by its name (1 .txt))" in done.error_line
 
 
 class TestLists:
@@ -244,4 +244,4 @@ def test_a_folder_of_audio_without_headers(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a/x.pcm").write_bytes(bytes(100))
     words = make(tmp_path / "a", tmp_path / "m.json", code=2).error_line
-    assert "1 files are not audio by their name (1 .pcm); audio without a header is not read: convert it" in words
+    assert "1 file is not audio by its name (1 .pcm); audio without a header is not read: convert it" in words

@@ -79,7 +79,7 @@ class TestKaldi:
         )
         done = make(folder, tmp_path / "m.json", "--max-rejects", 0)
         assert f"2 of 3 lines of {folder}/text match no audio" in done.out
-        assert "1 of 2 recordings of wav.scp have no segment and are left out" in done.out
+        assert "left out of wav.scp: 1 of 2 recordings, without a segment" in done.out
         assert "utt2spk" not in done.out
         assert len(read_lines(tmp_path / "m.json")) == 1
 

@@ -182,7 +182,7 @@ def test_rejected_supervisions(part: Path, tmp_path: Path) -> None:
     found = sorted(details(tmp_path / "m.json"), key=lambda one: [one[0], one[1]])
     assert len(found) == len(wanted)
     assert all(any(reason == one[0] and text in one[1] for one in found) for reason, text in wanted), found
-    assert "1 of 7 recordings have no supervision and are left out" in done.out + done.err
+    assert "left out: 1 of 7 recordings, without a supervision" in done.out + done.err
 
 
 def test_commands_are_run_if_the_user_says_so(part: Path, tmp_path: Path) -> None:
@@ -303,3 +303,22 @@ def test_lines_in_blocks_are_those_that_are_read_one_by_one(
     monkeypatch.setattr(lhotse, "_decoded", lambda block, decoder: None)
     assert in_blocks == entries()
     assert sum(isinstance(entry, list) and entry[6] == "" for entry in in_blocks) == 7
+
+
+def test_a_folder_whose_files_have_other_names(tmp_path: Path) -> None:
+    """The message has the command that reads them."""
+    write_audio(tmp_path / "a.wav", 1.0)
+    folder = write_part(
+        tmp_path / "lh", [recording("A", tmp_path / "a.wav", 1.0)], [speech("1", "A", 0, 0.5, text="x")]
+    )
+    for name in ("recordings", "supervisions"):
+        (folder / f"toy_{name}_train.jsonl.gz").rename(folder / f"{name[0]}.jsonl.gz")
+    refused = prepcli("make-manifest", folder, tmp_path / "m.json")
+    assert refused.code == 2
+    command = refused.error_line.partition("it has recordings and supervisions of lhotse: prepcli ")[2]
+    done = prepcli(*command.replace("OUT.json", str(tmp_path / "m.json")).split())
+    assert done.code == 0, done.err
+    assert [one["text"] for one in read_lines(tmp_path / "m.json")] == ["x"]
+    (folder / "r.jsonl.gz").unlink()
+    alone = prepcli("make-manifest", folder, tmp_path / "m.json").error_line
+    assert alone.endswith(f"prepcli make-manifest RECORDINGS,{folder}/s.jsonl.gz OUT.json")

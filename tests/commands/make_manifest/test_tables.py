@@ -121,7 +121,7 @@ class TestTexts:
         found = rejects(audio / "m.json")
         assert [r["audio_filepath"] for r in found] == ["a/x.wav", "b/x.wav"]
         assert "several records are called x" in found[0]["reject_detail"]
-        assert f"1 of 3 lines of {table} match no audio" in done.out
+        assert f"1 of 3 lines of {table} matches no audio" in done.out
 
     def test_two_transcripts_of_one_stem(self, audio: Path, tmp_path: Path) -> None:
         table = write_lines_of(tmp_path / "t.txt", "y one", "y two")

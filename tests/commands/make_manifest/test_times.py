@@ -23,7 +23,7 @@ def times(audio: Path) -> Path:
 def test_a_record_for_each_cue(audio: Path, times: Path, tmp_path: Path) -> None:
     (audio / "notes.txt").write_text("x")
     done = make(audio, tmp_path / "m.json", "--times", times, "--set", "lang=en")
-    assert "1 files are not audio by their name (1 .txt)" in done.out
+    assert "1 file is not audio by its name (1 .txt)" in done.out
     records = read_lines(tmp_path / "m.json")
     assert records[:2] == [
         {"audio_filepath": "audio/a/x.wav", "duration": 0.3, "offset": 0.1, "text": "a/x one", "lang": "en"},

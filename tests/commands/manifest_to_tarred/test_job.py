@@ -81,7 +81,7 @@ def test_segments_share_one_member(segments: tuple[Path, np.ndarray], tmp_path: 
     assert members["long_talk.wav"] == (tmp_path / "long/talk.wav").read_bytes()
     assert [line["offset"] for line in lines] == [line["offset"] for line in read_lines(manifest)]
     assert {line["audio_filepath"] for line in lines} == {"long_talk.wav"}
-    assert any("1 records name the same segment" in note for note in report["notes"])
+    assert any("1 record names the same segment" in note for note in report["notes"])
     assert not any("several shards" in note for note in report["notes"])
 
 

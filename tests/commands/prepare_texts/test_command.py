@@ -196,7 +196,7 @@ def test_normalization_where_the_package_is(tmp_path: Path, monkeypatch: pytest.
         (("--is-normalized", "--normalize", "en"), "give --is-normalized or --normalize, not both"),
         (("--whitelist", "texts.txt"), "--whitelist has no effect without --normalize"),
         (("--tts-text-field", "x"), "is a file of texts"),
-        (("--num-shards", "2"), "--num-shards 2 for 1 texts: give fewer"),
+        (("--num-shards", "2"), "--num-shards 2 for 1 text: give fewer"),
     ],
 )
 def test_refused(options: tuple[str, ...], message: str, tmp_path: Path) -> None:

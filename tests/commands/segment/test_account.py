@@ -46,3 +46,11 @@ def test_hours_are_shown_as_hours() -> None:
     totals: Counter[str] = Counter()
     add_rejected(totals, 36000.0)
     assert details_of(totals, 20.0)["accounted"].startswith("10.00 h in = 0.00 h segments")
+
+
+def test_without_segments_there_is_no_histogram() -> None:
+    totals: Counter[str] = Counter()
+    add_rejected(totals, 10.0)
+    assert "lengths of segments" not in details_of(totals, 20.0)
+    add_to(totals, [Piece(0, 1000, 0, 1)], 1000, 100, 1000)
+    assert "█" in details_of(totals, 20.0)["lengths of segments"]

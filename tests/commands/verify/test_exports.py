@@ -44,9 +44,9 @@ def test_a_good_set(made: Path) -> None:
         report = prepcli("verify", made / name, "--json").json
         assert (report["kind"], report["records"], report["members"]) == ("wenet", 6, num_members)
         assert report["problems"] == []
-        assert report["notes"][0].startswith("1 records would be dropped by WeNet's default filter_conf")
+        assert report["notes"][0].startswith("1 record would be dropped by WeNet's default filter_conf")
         assert report["hashes_known"]
-    assert "note     1 records would be dropped" in prepcli("verify", made / "out").out
+    assert "note     1 record would be dropped" in prepcli("verify", made / "out").out
 
 
 def test_each_kind_of_set_has_a_check() -> None:
@@ -83,7 +83,7 @@ def latin(content: Members) -> None:
         (drop_text, "member u1.wav does not follow its text, u1.txt"),
         (drop_audio, "u1 has no audio"),
         (damage, "ends early"),
-        (repeat, "1 records have the id of another record"),
+        (repeat, "1 record has the id of another record"),
         (rename, "WeNet does not take .aiff for audio"),
         (latin, "member u0.txt is not UTF-8"),
     ],

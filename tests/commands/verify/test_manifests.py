@@ -295,4 +295,16 @@ def test_rejects_that_were_allowed_are_noted_too(tmp_path: Path) -> None:
     assert prepcli("manifest-to-tarred", manifest, tmp_path / "out", *options).code == 0
     done = prepcli("verify", tmp_path / "out")
     assert done.code == 0
-    assert "  note     1 of 49 records were rejected" in done.out.splitlines()
+    assert "  note     1 of 49 records was rejected" in done.out.splitlines()
+
+
+def test_ids_that_occur_several_times_are_noted(tmp_path: Path) -> None:
+    """Trainers read such a manifest: the set is not refused."""
+    base = ("--audio-base-dir", MINI_CORPUS)
+    records = read_lines(MINI_CORPUS / "manifest.json")
+    lines = [{"id": f"u{number // 2}", **record} for number, record in enumerate(records[:5])]
+    path = write_lines(tmp_path / "m.json", [*lines, {**records[5], "id": None}, records[6]])
+    done = prepcli("verify", path, *base)
+    assert (done.code, "m.json: 2 ids occur in several records" in done.out) == (0, True)
+    write_lines(path, records[:5] * 2)
+    assert "several records" not in prepcli("verify", path, *base).out

@@ -146,5 +146,5 @@ def test_files_that_nobody_reads_are_named(tmp_path: Path) -> None:
     for name in ("audio_9.tar.idx", "sharded_manifests/manifest_x.json"):
         (out / name).touch()
     (note,) = prepcli("verify", out, "--json").json["notes"]
-    assert "2 file(s) in the folders of the set do not belong to it" in note
+    assert "2 files in the folders of the set do not belong to it" in note
     assert note.endswith(" audio_9.tar.idx, sharded_manifests/manifest_x.json")

@@ -138,6 +138,27 @@ def test_where_the_plan_does_not_know_seconds() -> None:
     assert describe(750, 3000, [own], 1100.0) == words
 
 
+def test_what_does_not_fit_is_left_out() -> None:
+    """A bar of 80 columns has 48 for these words, behind the longest name of a command."""
+    own = progress_of(0, records_done=1234, seconds_done=3600.0, rejects=5)
+    assert describe(1234, 3000, [own], 1100.0, 48) == "1,234 of 3,000 records, 1:40 left, 5 rejects"
+    assert describe(1234, 3000, [own], 1100.0, 66).endswith("1.00 of 2.00 hours, 5 rejects")
+    assert describe(1234, 3000, [own], 1100.0, 20) == "1:40 left, 5 rejects"
+
+
+@pytest.mark.parametrize("columns", [80, 200])
+def test_the_bar_ends_with_its_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    workspace = Workspace(tmp_path / "out")
+    workspace.prepare()
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    reporter = Reporter(workspace, "manifest-to-tarred", progress_of(0), records_before=0, records_all=1_234_567)
+    reporter._bar.ncols = columns
+    reporter.update()
+    bar = str(reporter._bar)
+    reporter.close("done")
+    assert bar.endswith(" left, 0 rejects" if columns == 80 else " 0 x real time, 0 rejects")
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True

@@ -147,7 +147,7 @@ def test_a_folder_that_is_not_mounted_stops_the_run(corpus: Path, large: Path, t
     assert stopped.code == 1
     assert "of the first 60 records is missing" in stopped.error_line
     assert f"{corpus}/s0" in stopped.error_line
-    assert "probably not mounted" in stopped.error_line
+    assert "probably not mounted, or relative paths start from another one (--audio-base-dir)" in stopped.error_line
     for folder in tmp_path.glob("s0*"):
         folder.rename(corpus / folder.name)
     assert prepcli(*arguments).code == 0  # without any option

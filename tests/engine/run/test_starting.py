@@ -119,7 +119,7 @@ def test_an_output_directory_with_other_files_is_named_and_kept(folder: Path) ->
     arguments = ["manifest-to-tarred", corpus / "manifest.json", corpus, "--num-shards", 2]
     done = prepcli(*arguments)
     assert done.code == 0
-    assert done.error_line.startswith(f"note: {corpus} already holds {len(before)} file(s), such as ")
+    assert done.error_line.startswith(f"note: {corpus} already holds {len(before)} files, such as ")
     assert "they are kept" in done.error_line
     assert prepcli(*arguments).err == ""  # it is not new then
     assert prepcli(*arguments, "--overwrite").code == 0

@@ -11,6 +11,7 @@ from prepcli.engine.state import workspace as workspace_module
 from prepcli.engine.state.stock import clear_refused
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import UsageError
+from prepcli.interface.printing import number_of
 from tests.conftest import SHORT_CORPUS, read_lines, tree
 from tests.engine.folder_runs import as_of_earlier, reference, run
 from tests.engine.toy import ToyJob
@@ -53,8 +54,8 @@ def test_overwrite_keeps_what_others_have_put_among_the_files_of_a_set(command: 
     before = tree(out)
     done = prepcli(command, MANIFEST, out, *options, "--overwrite")
     assert done.code == 0, done.err
-    assert f"note: removing {len(made)} file(s) that the run of {command} of " in done.err
-    assert f"{len(names)} other file(s) there stay, such as {min(names)}" in done.err
+    assert f"note: removing {number_of(len(made), 'file')} that the run of {command} of " in done.err
+    assert f"others there stay ({len(names)}), such as {min(names)}" in done.err
     assert tree(out).keys() == before.keys()
     assert all((out / name).read_bytes() == MINE for name in names)
 
@@ -70,7 +71,7 @@ def test_what_readers_would_take_for_a_part_of_the_set(name: str, has_records: b
     before = tree(tmp_path)
     refused = tarred(out, "--overwrite")
     assert (refused.code, tree(tmp_path)) == (2, before)
-    assert "holds 1 file(s)" in refused.error_line or not has_records
+    assert "holds 1 file that" in refused.error_line or not has_records
     assert name in refused.error_line or not has_records
     assert ("which would tell how they were made, is not there" in refused.error_line) == (not has_records)
     if has_records:
@@ -107,7 +108,7 @@ def test_audio_that_commands_read_is_kept(kaldi: Path, tmp_path: Path) -> None:
     put(tmp_path / "m_audio/mine.wav")
     done = make(kaldi, out, "--run-commands", "--overwrite")
     assert (done.code, done.json["records_out"]) == (0, 2)
-    assert "removing 3 file(s)" in done.err
+    assert "removing 3 files" in done.err
     (tmp_path / "link").symlink_to("m_audio")
     scp.write_text(f"u0 sox <'{tmp_path}/link/u1.flac' |\n")
     before = tree(tmp_path)

@@ -33,6 +33,7 @@ from prepcli.engine.run.options import JobArguments
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.interface.command import command
 from prepcli.interface.options import Option, Paths, PathText, listed
+from prepcli.interface.printing import number_of
 
 if TYPE_CHECKING:
     from prepcli.engine.run.report import Report
@@ -188,5 +189,5 @@ def _pins(table: str, notes: list[str]) -> Iterator[tuple[str, str, str]]:
         except csv.Error as error:
             raise UsageError(f"{table} cannot be read as a table (line {rows.line_num}: {error})") from None
     if damaged:
-        left_out = f"{table}: {damaged:,} rows have another number of columns than its first line"
+        left_out = f"{table}: {number_of(damaged, 'row', 'have')} another number of columns than its first line"
         notes.append(f"{left_out}; the speakers of these calls are named by call")

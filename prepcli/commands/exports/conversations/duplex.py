@@ -28,6 +28,7 @@ from prepcli.formats.shar import (
 from prepcli.formats.train_ds import write_train_ds
 from prepcli.formats.training_config import shar_entry
 from prepcli.gate import MAX_SECONDS
+from prepcli.interface.printing import number_of
 from prepcli.jobs.record_job import RecordUnit
 from prepcli.jobs.source import items
 from prepcli.manifest.conversations import Turn, of_turn, turns_of
@@ -75,7 +76,9 @@ def _dialogue(contents: AudioContents, number: int, record: Record, wanted: Conv
     source = read_whole(path, path)
     info = probe(source, path)
     if info.num_channels != 2:
-        raise RecordRejected(RejectReason.BAD_FIELD, f"{path} has {info.num_channels} channels; two voices need two")
+        raise RecordRejected(
+            RejectReason.BAD_FIELD, f"{path} has {number_of(info.num_channels, 'channel')}; two voices need two"
+        )
     for number, turn in enumerate(turns, 1):
         text, channel = turn.more.get("text"), turn.more.get("channel")
         try:

@@ -19,6 +19,7 @@ from prepcli.formats.conversations import MANIFEST_NAME, META_NAME, PAIRS_NAME, 
 from prepcli.formats.indexes import INDEX_SUFFIX, IndexedLines, SampleTarWriter
 from prepcli.formats.names import absolute_folder, brace_text
 from prepcli.formats.train_ds import write_train_ds
+from prepcli.interface.printing import number_of
 from prepcli.jobs.record_job import RecordUnit, even_bounds, units_of
 from prepcli.jobs.source import RecordSource, items
 from prepcli.manifest.conversations import Turn, of_turn, turns_of
@@ -53,7 +54,7 @@ def plan_shards(
     records = source.read(workspace)
     if num_shards is not None and num_shards > len(records):
         raise UsageError(
-            f"{len(records)} conversations cannot fill {num_shards} shards; lower {option('--num-shards')}"
+            f"{number_of(len(records), 'conversation')} cannot fill {num_shards} shards; lower {option('--num-shards')}"
         )
 
     def make(scratch: Scratch) -> Values:

@@ -9,6 +9,7 @@ from prepcli.audio.rates import rates_note
 from prepcli.engine.publishing.publish import Marker, UnitWriter, totals
 from prepcli.errors import UsageError, option
 from prepcli.formats.mels import AUDIO, LIST_NAME, MEL
+from prepcli.interface.printing import number_of
 from prepcli.jobs.records import stem_of
 
 TEXT, NORMALIZED_TEXT = "text", "normalized_text"
@@ -58,17 +59,18 @@ def join_lists(
     if counts[NORMALIZED_TEXT]:
         details["text_field"] = NORMALIZED_TEXT
         if counts[TEXT]:
-            details["text_field"] += f"; {counts[TEXT]:,.0f} records do not have it, and their {TEXT} is listed"
+            details["text_field"] += f"; {number_of(counts[TEXT], 'record', 'do')} not have it: {TEXT} is listed"
     if counts[SEGMENTS]:
-        details["segments"] = f"{counts[SEGMENTS]:,.0f} records are parts of files and are not in the list of audio"
+        num_segments = number_of(counts[SEGMENTS], "record", "are")
+        details["segments"] = f"{num_segments} parts of files and not in the list of audio"
     if counts[MEMBERS]:
         details["members"] = (
-            f"{counts[MEMBERS]:,.0f} records lie in containers and are not in the list of audio, because WaveGlow "
-            "reads files; prepcli convert-audio unpacks them"
+            f"{number_of(counts[MEMBERS], 'record', 'are')} in containers and not in the list of audio, because "
+            "WaveGlow reads files; prepcli convert-audio unpacks them"
         )
     if counts[OTHER_AUDIO]:
         details["audio_list"] = (
-            f"{counts[OTHER_AUDIO]:,.0f} files of the list of audio are not 16-bit mono WAV at "
+            f"in the list of audio, {number_of(counts[OTHER_AUDIO], 'file', 'are')} not 16-bit mono WAV at "
             f"{sampling_rate} Hz, which is all that WaveGlow reads"
         )
     return details

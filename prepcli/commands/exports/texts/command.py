@@ -9,6 +9,7 @@ from prepcli.commands.exports.options import ShuffledJobArguments
 from prepcli.errors import UsageError, option
 from prepcli.interface.command import command
 from prepcli.interface.options import Option, Paths, PathText
+from prepcli.interface.printing import number_of
 from prepcli.interface.shared_options import WorkDir
 
 if TYPE_CHECKING:
@@ -89,9 +90,11 @@ def texts_to_shards(
 
     if num_shards is not None and shard_size is not None:
         raise UsageError(f"{option('--num-shards')} and {option('--shard-size')} contradict each other: give one")
-    sides = [expand_paths(str(texts)), *([] if target is None else [expand_paths(str(target))])]
+    sides = [expand_paths(str(side), what="file of texts") for side in (texts, target) if side is not None]
     if len({len(paths) for paths in sides}) > 1:
-        raise UsageError(f"{len(sides[0])} files of texts and {len(sides[1])} of {option('--target')}: give as many")
+        raise UsageError(
+            f"{number_of(len(sides[0]), 'file')} of texts and {len(sides[1])} of {option('--target')}: give as many"
+        )
     names = names_of(len(sides))
     output = Output(out, *(name.format("*[0-9]") for name in names))
     check_loadable(output.path)
@@ -99,7 +102,9 @@ def texts_to_shards(
     def plan(workspace: "Workspace") -> "Plan[RecordUnit, Lines]":
         lines = Lines.read(sides, workspace, seed_of(more))
         if num_shards is not None and num_shards > lines.count:
-            raise UsageError(f"{lines.count} lines cannot fill {num_shards} shards; lower {option('--num-shards')}")
+            raise UsageError(
+                f"{number_of(lines.count, 'line')} cannot fill {num_shards} shards; lower {option('--num-shards')}"
+            )
         size = shard_size or _SHARD_SIZE
         bounds = by_count(lines.count, num_shards) if num_shards else even_bounds(lines.count, size)
         costs = (bounds[1:] - bounds[:-1]).astype(float)

@@ -12,6 +12,7 @@ from prepcli.engine.publishing.rejects import Origin
 from prepcli.engine.state.plan import InputFile
 from prepcli.engine.state.workspace import Workspace
 from prepcli.errors import RecordRejected, RejectReason, UsageError
+from prepcli.interface.printing import number_of
 from prepcli.jobs.record_job import RecordUnit
 from prepcli.jobs.selection import scratch_folder
 from prepcli.manifest.fields import decode_line
@@ -112,7 +113,8 @@ class Lines:
             numbers = [len(side.starts[place]) - 1 for side in read]
             if numbers[0] != numbers[-1]:
                 raise UsageError(
-                    f"{path} has {numbers[0]:,} lines and {other} {numbers[-1]:,}: they do not belong together"
+                    f"{path} has {number_of(numbers[0], 'line')} and {other} {numbers[-1]:,}: they do not belong "
+                    "together"
                 )
         count = read[0].first[-1]
         if not count:

@@ -22,6 +22,7 @@ from prepcli.formats.wenet import (
     seconds_at,
 )
 from prepcli.interface.options import PathText
+from prepcli.interface.printing import number_of
 from prepcli.jobs.record_job import RecordUnit
 from prepcli.jobs.source import items
 from prepcli.storage.addresses import is_address
@@ -128,7 +129,7 @@ def notes(plan: ExportPlan, markers: Sequence[Marker], writer: UnitWriter, raw: 
     counts = totals(markers)
     if counts[DROPPED]:
         details["filter"] = (
-            f"{counts[DROPPED]:,.0f} records would be dropped by WeNet's default filter_conf (10 to 10,240 frames, "
-            "1 to 200 characters)"
+            f"{number_of(counts[DROPPED], 'record')} would be dropped by WeNet's default filter_conf (10 to 10,240 "
+            "frames, 1 to 200 characters)"
         )
     return details | channels_note(counts[SEVERAL_CHANNELS], "records")

@@ -271,13 +271,28 @@ def test_others_name_the_command(corpus: Path, tmp_path: Path) -> None:
     done = prepcli("conversations-to-tarred", corpus / "manifest.json", tmp_path / "out")
     assert done.code == 2
     assert "has no conversations" in done.error_line
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    (alone / "a.jsonl").write_bytes((corpus / "nemo.jsonl").read_bytes())
+    folder = prepcli("conversations-to-tarred", alone, tmp_path / "out").error_line
+    assert folder.endswith(f"alone has no conversations in the form of a set: name its files, {alone}/a.jsonl")
+    swift = Path(shutil.copy(MINI_CORPUS.parent / "conversations/swift.jsonl", corpus))
+    done = prepcli("score", swift, tmp_path / "out.json")
+    assert f"prepcli conversations-to-tarred {swift} OUT reads them whole; or make pairs of" in done.error_line
     path = corpus / "list.json"
     path.write_text(f"[{(corpus / 'nemo.jsonl').read_text().replace(chr(10), ',').strip(',')}]")
     advice = f"write one per line: jq -c '.[]' {path} > {path}l"
-    for call in (("conversations-to-tarred", path), ("filter", path), ("find-duplicates", path)):
-        assert prepcli(*call, tmp_path / "out.jsonl").error_line == (
-            f"prepcli: {path} is a JSON list of conversations; {advice}"
-        )
+    out = tmp_path / "out.jsonl"
+    calls = [(name, path, out) for name in ("conversations-to-tarred", "filter", "find-duplicates")]
+    for call in (*calls, ("inspect", path), ("verify", path), ("index", path)):
+        assert prepcli(*call).error_line == (f"prepcli: {path} is a JSON list of conversations; {advice}")
+
+
+def test_bins_of_a_set_are_those_of_its_config(corpus: Path, tmp_path: Path) -> None:
+    made(corpus / "nemo.jsonl", tmp_path / "out")
+    for out in (tmp_path / "out", f"{tmp_path}/out/"):
+        refused = prepcli("estimate-token-bins", out, "-t", "x.model")
+        assert refused.error_line.endswith(f"a config that names it, such as {tmp_path}/out.prepcli/train_ds.yaml")
 
 
 def test_blend_mixes_conversations_with_audio(corpus: Path, tmp_path: Path) -> None:

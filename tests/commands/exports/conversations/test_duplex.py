@@ -99,7 +99,7 @@ def test_what_cannot_be_used(corpus: Path) -> None:
     rejects = read_lines(Path("out.prepcli/rejects.jsonl"))
     reasons = sorted((line["reject_reason"], line["reject_detail"].rpartition("/")[2]) for line in rejects)
     assert reasons == [
-        ("bad_field", "mono.wav has 1 channels; two voices need two"),
+        ("bad_field", "mono.wav has 1 channel; two voices need two"),
         ("beyond_audio", "turn 2: offset 9.5 s + duration 1 s ends 0.500 s after the end of the audio (10.000 s)"),
         ("missing_field", "turn 2: the segment has no duration"),
         ("missing_field", "turn 2: the text ' ' and the channel 0; a segment needs a text, and 0 or 1"),

@@ -91,7 +91,7 @@ def test_other_rates_are_resampled_and_the_summary_says_what_waveglow_cannot_rea
     assert mel_of(made / "mels/d.pt").shape == (80, 1 + 11025 // 256)
     done = prepcli("manifest-to-mels", corpus / "val.json", corpus / "lists", "--lists-only", "--json")
     assert done.json["details"]["audio_list"].startswith(
-        "1 files of the list of audio are not 16-bit mono WAV at 22050 Hz"
+        "in the list of audio, 1 file is not 16-bit mono WAV at 22050 Hz"
     )
 
 
@@ -159,7 +159,7 @@ def test_the_lists_have_the_normalized_text(tmp_path: Path) -> None:
     write_lines(tmp_path / "m.json", [record, record | {"normalized_text": None, "id": "b"}])
     arguments = ("manifest-to-mels", tmp_path / "m.json", tmp_path / "out", "--lists-only")
     done = make_set(*arguments)
-    assert done.json["details"]["text_field"] == "normalized_text; 1 records do not have it, and their text is listed"
+    assert done.json["details"]["text_field"] == "normalized_text; 1 record does not have it: text is listed"
     for kind in ("mel", "audio"):
         listed = lines(tmp_path / f"out/filelists/m_{kind}_text_filelist.txt")
         assert [text for _, text in listed] == [spoken, "in 1455,"]
@@ -183,7 +183,7 @@ def test_segments_channels_and_loud_audio(tmp_path: Path) -> None:
     ]
     write_lines(tmp_path / "m.json", records)
     done = make_set("manifest-to-mels", tmp_path / "m.json", tmp_path / "out", "--devices", "cpu")
-    assert done.json["details"]["segments"] == "2 records are parts of files and are not in the list of audio"
+    assert done.json["details"]["segments"] == "2 records are parts of files and not in the list of audio"
     compute = MelSpectrogram(MelForm())
 
     def expected(samples: np.ndarray) -> torch.Tensor:
@@ -204,7 +204,7 @@ def test_clips_in_containers_are_not_in_the_list_of_audio(tmp_path: Path) -> Non
     files = {name: (tmp_path / name).read_bytes() for name in ("a.wav", "b.wav")}
     write_tar(tmp_path / "x.tar", files | {"a.txt": b"one", "b.txt": b"two"})
     done = make_set("manifest-to-mels", tmp_path / "x.tar", tmp_path / "out", "--devices", "cpu")
-    assert done.json["details"]["members"].startswith("2 records lie in containers and are not in the list of audio")
+    assert done.json["details"]["members"].startswith("2 records are in containers and not in the list of audio")
     listed = [tmp_path / f"out/filelists/x_{kind}_text_filelist.txt" for kind in ("mel", "audio")]
     assert [len(path.read_text().splitlines()) for path in listed] == [2, 0]
     assert mel_of(tmp_path / "out/mels/a.pt").shape[0] == 80

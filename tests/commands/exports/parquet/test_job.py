@@ -243,7 +243,7 @@ def test_verify_names_what_is_wrong(whole: Path, tmp_path: Path) -> None:
         "data-000001.parquet: missing",
         "data-000002.parquet: cannot be read",
         "row 1: ",
-        "1 records have the id of another record",
+        "1 record has the id of another record",
         "row 4: duration is 9.000 s",
         "row 5 has no id, or no audio",
     ):
