@@ -157,15 +157,16 @@ def _pair(
             rejected = RecordRejected(RejectReason.BAD_FIELD, f"{wrong}: {option('--form', 'nemo')} keeps it")
             raise of_turn(place, rejected)
     key = f"{number:07d}"
-    turns: list[dict[str, str]] = []
+    turns: list[dict[str, Any]] = []
     for turn, stored in made:
         text = SOUND if stored is not None else turn.text or ""
         name = {"User": "human", "Assistant": "gpt"}[turn.role]
-        is_joined = turns and turns[-1]["from"] == name and SOUND in (text, turns[-1]["value"])
-        if is_joined:
-            turns[-1]["value"] += f"\n{text}"
-        else:
-            turns.append({"from": name, "value": text})
+        more = {field: value for field, value in turn.more.items() if stored is None or field != "sampling_rate"}
+        before = turns[-1] if turns else {"value": ""}
+        if {**before, "value": SOUND} == {"from": name, "value": SOUND, **more} and SOUND in (text, before["value"]):
+            before["value"] += f"\n{text}"
+        else:  # NeMo reads the same turns if a text and the audio beside it are not joined
+            turns.append({"from": name, "value": text, **more})
     changes: dict[str, Value] = {
         "sound": f"{key}.{audio[0].format}",
         "conversations": msgspec.Raw(_encode(turns)),
