@@ -11,12 +11,13 @@ NUM_EXAMPLES = 5
 
 
 class SetFacts(msgspec.Struct):
-    """One side of a comparison; `unusable` counts lines that cannot be used and are not compared."""
+    """One side of a comparison; lines that are `unusable`, or have a true `_skipme` (`skipped`), are not compared."""
 
     path: str
     records: int
     hours: float
     unusable: int
+    skipped: int = 0
 
 
 class Records(msgspec.Struct):
@@ -152,7 +153,9 @@ class Comparison(ShownInNotebooks, msgspec.Struct):
 
 
 def _unusable(facts: SetFacts) -> str:
-    return f", and {facts.unusable:,} unusable lines, which are not compared" if facts.unusable else ""
+    counts = {"unusable lines": facts.unusable, "lines with _skipme": facts.skipped}
+    texts = [f"{count:,} {what}" for what, count in counts.items() if count]
+    return f", and {' and '.join(texts)}, which are not compared" if texts else ""
 
 
 def _short(value: str | None, most: int = 40) -> str:

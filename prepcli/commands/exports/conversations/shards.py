@@ -165,7 +165,7 @@ def _pair(
         before = turns[-1] if turns else {"value": ""}
         if {**before, "value": SOUND} == {"from": name, "value": SOUND, **more} and SOUND in (text, before["value"]):
             before["value"] += f"\n{text}"
-        else:  # NeMo reads the same turns if a text and the audio beside it are not joined
+        else:  # NeMo reads the same turns if a text and the audio next to it are not joined
             turns.append({"from": name, "value": text, **more})
     changes: dict[str, Value] = {
         "sound": f"{key}.{audio[0].format}",
