@@ -81,12 +81,13 @@ def compare_sets(before: str, after: str, num_workers: int, *, reads_audio: bool
         IncompleteError: a worker process died.
     """
     sides = _read(before, num_workers), _read(after, num_workers)
-    way, of_first, of_second = _matched(*sides)
+    way, of_first, of_second, num_repeated = _matched(*sides)
     found = Comparison(
         before=_facts(before, sides[0]),
         after=_facts(after, sides[1]),
         matched_by=way,
         matched=len(of_first),
+        by_order=num_repeated,
         changed=0,
         added=_others(sides[1], of_second),
         gone=_others(sides[0], of_first),
@@ -142,10 +143,13 @@ def _name_of(records: Records, number: int) -> str:
     return f"{own_name(record.audio_filepath)}" + (f"@{record.offset:.3f}" if record.offset else "")
 
 
-def _matched(first: Records, second: Records) -> tuple[str, Indices, Indices]:
-    """How most records are matched, and the numbers of the matched records in each set, in the order of the first."""
+def _matched(first: Records, second: Records) -> tuple[str, Indices, Indices, int]:
+    """How most records are matched, and the numbers of the matched records in each set, in the order of the first.
+
+    The last value is the number of records with the key of an earlier one of their set: their order alone matches them.
+    """
     best: tuple[str, Indices, Indices] = ("nothing", np.empty(0, np.int64), np.empty(0, np.int64))
-    least = 0  # the keys that occur several times: such records are matched by their order alone
+    least = 0
     for way, keys, others in _ways(first, second):
         if way.startswith("names") and len(best[1]) >= _ENOUGH * min(len(first), len(second)):
             break
@@ -154,7 +158,7 @@ def _matched(first: Records, second: Records) -> tuple[str, Indices, Indices]:
         if (len(of_first), -num_repeated) > (len(best[1]), -least):
             order, least = np.argsort(of_first), num_repeated
             best = way, of_first[order], of_second[order]
-    return best
+    return *best, least
 
 
 def _ways(first: Records, second: Records) -> Iterator[tuple[str, Hashes, Hashes]]:

@@ -68,7 +68,8 @@ class AudioChange(msgspec.Struct):
 class Comparison(ShownInNotebooks, msgspec.Struct):
     """The differences of two sets. `matched` records are in both; `changed` of them differ in `fields` or audio.
 
-    `matched_by` names what was compared to match them. Examples are names of audio files.
+    `matched_by` names what was compared to match them. `by_order` counts the records of both sets for which that is
+    the same as for an earlier one of their set: the order decides. Examples are names of audio files.
     """
 
     before: SetFacts
@@ -80,6 +81,7 @@ class Comparison(ShownInNotebooks, msgspec.Struct):
     gone: Records
     fields: list[FieldChange]
     audio: AudioChange
+    by_order: int = 0
 
     @property
     def is_same(self) -> bool:
@@ -110,9 +112,10 @@ class Comparison(ShownInNotebooks, msgspec.Struct):
             (name, f"{one.path}: {number_of(one.records, 'record')}, {one.hours:,.2f} h" + _unusable(one))
             for name, one in both
         ]
-        rows.append(
-            ("matched", f"{number_of(self.matched, 'record')}, by {self.matched_by}; {self.changed:,} of them changed")
-        )
+        matched = f"{number_of(self.matched, 'record')}, by {self.matched_by}; {self.changed:,} of them changed"
+        if self.by_order:
+            matched += f"; where these occur several times, by their order: {number_of(self.by_order, 'record')}"
+        rows.append(("matched", matched))
         for name, found in (("gone", self.gone), ("added", self.added)):
             examples = f": {', '.join(found.examples)}" if found.examples else ""
             more = ", ..." if found.records > len(found.examples) else ""

@@ -225,6 +225,19 @@ def test_audio_that_fields_name(tmp_path: Path, field: str) -> None:
     assert [(change["changed"], change["removed"]) for change in found["fields"]] == [(1, 1)], "the paths"
 
 
+def test_ids_that_occur_several_times(tmp_path: Path) -> None:
+    """Such records are matched by their order; nothing said so, and another order looked like other texts."""
+    audio = str(absolute_lines()[0]["audio_filepath"])
+    line = {"audio_filepath": audio, "duration": 0.1, "id": "x"}
+    for name, texts in (("a", "abc"), ("b", "acb")):
+        write_lines(tmp_path / f"{name}.json", [line | {"text": text} for text in texts])
+    done = prepcli("compare", "a.json", "b.json", cwd=tmp_path)
+    assert "2 of them changed; where these occur several times, by their order: 4 records" in done.out
+    assert prepcli("compare", "a.json", "b.json", "--json", cwd=tmp_path).json["by_order"] == 4
+    write_lines(tmp_path / "c.json", [line | {"text": "a"}])
+    assert "by their order" not in prepcli("compare", "c.json", "c.json", cwd=tmp_path).out
+
+
 def test_a_part_of_the_context(tmp_path: Path) -> None:
     samples, rate = sf.read(str(absolute_lines()[0]["audio_filepath"]), dtype="int16")
     place = {"context_audio_offset": 0.05, "context_audio_duration": 0.02}

@@ -22,14 +22,17 @@ from prepcli.formats.train_ds import write_train_ds
 from prepcli.jobs.record_job import RecordUnit, even_bounds, units_of
 from prepcli.jobs.source import RecordSource, items
 from prepcli.manifest.conversations import Turn, of_turn, turns_of
+from prepcli.manifest.parts import FieldKey
 from prepcli.manifest.record import Record, Value
 from prepcli.planning.arrays import Scratch, Values
+from prepcli.planning.hashing import Hashes, num_distinct
 from prepcli.planning.split import by_count, by_seconds, in_order, seconds_of, selected
 
 SOUND = "<sound>"
 _NEMO_PLACEHOLDERS = (SOUND, "<speech>")
 AUDIO_TAG = "[audio]"
 """The tag in a training config that stands for audio in a prompt; in YAML it needs quotes, else it is a list."""
+_ID = FieldKey("id", str, is_optional=True)
 _encode = msgspec.json.Encoder().encode
 _TURN_NAME = "{:07d}-{:02d}-{:08x}.{}"
 """The name of a member: the numbers of the conversation and of the turn, and the checksum of the audio. NeMo finds the
@@ -44,13 +47,15 @@ def plan_shards(
     shard_size: int,
     shard_hours: float | None,
     seed: int | None,
+    *,
+    has_ids: bool,
 ) -> Plan[RecordUnit, AudioContents]:
-    """Index the conversations, and divide them into shards.
+    """Index the conversations, and divide them into shards. `has_ids`: whether their ids are written.
 
     Raises:
         UsageError: an input has no conversations, or there are fewer than shards.
     """
-    records = source.read(workspace)
+    records = source.read(workspace, {"id": _ID} if has_ids else None)
     if num_shards is not None and num_shards > len(records):
         raise UsageError(
             f"{len(records)} conversations cannot fill {num_shards} shards; lower {option('--num-shards')}"
@@ -68,7 +73,20 @@ def plan_shards(
     values = dict(source.layout(records, make))
     bounds, seconds = values["bounds"].tolist(), values["seconds"].tolist()
     units = units_of("shard", bounds, seconds, make=RecordUnit)
-    return records.plan(units, AudioContents(records, order=values["order"]))
+    notes = _notes_on_ids(records.index.keys["id"]) if has_ids else []
+    return records.plan(units, AudioContents(records, order=values["order"]), notes=notes)
+
+
+def _notes_on_ids(ids: Hashes) -> list[str]:
+    """A note if ids, of which these are the hashes, occur several times; 0 stands for none."""
+    its_own = ids[ids != 0]
+    if not (count := len(its_own) - num_distinct(its_own)):
+        return []
+    what = "1 conversation has" if count == 1 else f"{count:,} conversations have"
+    return [
+        f"{what} the id of an earlier one: NeMo reads all, but explain and compare cannot always tell them apart; give "
+        "them different ids"
+    ]
 
 
 def write_shard(contents: AudioContents, unit: RecordUnit, writer: UnitWriter, wanted: Conversion, form: str) -> None:

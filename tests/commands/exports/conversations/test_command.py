@@ -157,6 +157,26 @@ def test_pairs_of_which_nemo_would_read_something_else(corpus: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("form", ["nemo", "sharegpt-webdataset"])
+def test_an_id_that_occurs_several_times(corpus: Path, tmp_path: Path, form: str) -> None:
+    """Names in tars are unique, and NeMo reads all; other commands take them for one, and nothing said so."""
+    lines = share_gpt_lines()
+    write_lines(
+        corpus / "same.jsonl", [line | {"id": line["id"] if number < 7 else "s0"} for number, line in enumerate(lines)]
+    )
+    out = tmp_path / "out"
+    report = made(corpus / "same.jsonl", out, "--form", form)
+    assert report["records_out"] == 9
+    assert any("2 conversations have the id of an earlier one: NeMo reads all" in note for note in report["notes"])
+    (tar,) = out.glob("*.tar")
+    with tarfile.open(tar) as opened:
+        names = opened.getnames()
+    assert len(set(names)) == len(names) == (9 if form == "nemo" else 18)
+    write_lines(corpus / "none.jsonl", [{name: line[name] for name in line if name != "id"} for line in lines])
+    report = made(corpus / "none.jsonl", tmp_path / "none", "--form", form)
+    assert not any("the id of" in note for note in report["notes"])
+
+
+@pytest.mark.parametrize("form", ["nemo", "sharegpt-webdataset"])
 def test_further_fields_of_turns_are_kept(corpus: Path, tmp_path: Path, form: str) -> None:
     """Pairs lost them: a trainer learned from turns whose `loss` was false."""
     (first, *_) = share_gpt_lines()
