@@ -107,6 +107,8 @@ def by_channel(
 ) -> Iterator[Timed]:
     """The items of rows of a recording. If it has several channels, each is a speaker: their words must not mix.
 
+    If the file names another channel than the first, each item has its own.
+
     Args:
         rows: the rows.
         taken: the channel of the audio, from 0, if it is one of several: then only its rows.
@@ -123,6 +125,8 @@ def by_channel(
         which = f"{name} has times of the channel {next(iter(channels))} alone"
         why = f"{which}, and the record is of channel {taken}, counted from 0; in a CTM or RTTM, 1 or A is the first"
         raise RecordRejected(RejectReason.MISSING_FIELD, why)
+    named = [_number_of(text, channels, name) for text in channels if isinstance(text, str) and _names_channel(text)]
+    has_channels = len(named) == len(channels) and any(named)
     is_line = any(" " in (row.timed.text or "").strip() for row in rows)  # segments of the NeMo Forced Aligner
     for row in rows:
         if taken is not None and not _is_of(taken, row.channel, channels, name):
@@ -130,6 +134,8 @@ def by_channel(
         timed = row.timed
         if is_line and timed.is_word:
             timed = timed._replace(text=(timed.text or "").strip(), is_word=False)
+        if has_channels:
+            timed = timed._replace(channel=_number_of(str(row.channel), channels, name))
         yield timed._replace(speaker=timed.speaker or str(row.channel)) if several else timed
 
 

@@ -62,9 +62,9 @@ def checked(start: float, end: float, place: str) -> tuple[float, float]:
 def last_whole(lines: Sequence[Timed]) -> float | None:
     """The latest of the times if all are whole numbers, as those in milliseconds are; else None."""
     items = [item for line in lines for item in (line, *line.words)]
-    if not all(item.start.is_integer() and item.end.is_integer() for item in items):
+    if not all(item.start.is_integer() and (item.end.is_integer() or item.end == math.inf) for item in items):
         return None
-    return max((item.end for item in items), default=None)
+    return max((item.start if item.end == math.inf else item.end for item in items), default=None)
 
 
 def check_unit(lines: Sequence[Timed], seconds: Callable[[], float], place: str) -> None:

@@ -139,6 +139,7 @@ class Times:
             place, timed = self._lines.path, self._from_lines(self._lines, names, channel)
         else:
             place, form = self._file_of(names)
+            names = names._replace(id=id)
             timed = self._read(place, form, names, channel, seconds)
         if seconds is not None:
             check_unit(timed, seconds, place)
@@ -262,7 +263,7 @@ class Times:
                 rows.append(row)
         channels = {row.channel for row in rows}
         stem = os.path.splitext(os.path.basename(path))[0]
-        wanted = {*names.exact, *names.stems, stem, "_".join(stem.split())}  # rows have no blanks in names
+        wanted = {*names.exact, *names.stems, names.id, stem, "_".join(stem.split())}  # rows have no blanks in names
         its_own = [row for row in rows if row.recording in wanted or _stem(row.recording) in wanted]
         if rows and not its_own:
             raise _missing(names, f"{path} names {rows[0].recording}, and none of these")

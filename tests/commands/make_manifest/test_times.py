@@ -91,6 +91,11 @@ def test_segments_name_their_channels(tmp_path: Path) -> None:
     make(tmp_path / "list.txt", tmp_path / "m.json", "--times", tmp_path / "data")
     found = [(record["channel"], record["text"]) for record in read_lines(tmp_path / "m.json")]
     assert found == [(0, "hello"), (1, "hi")]
+    turn = "SPEAKER call {0} 0.{0} 0.5 <NA> <NA> {1} <NA> <NA>"
+    write_lines_of(tmp_path / "all.rttm", turn.format(1, "ann"), turn.format(2, "bob"))
+    make(tmp_path / "list.txt", tmp_path / "r.json", "--times", tmp_path / "all.rttm")
+    found = [(record["channel"], record["speaker"]) for record in read_lines(tmp_path / "r.json")]
+    assert found == [(0, "ann"), (1, "bob")]
 
 
 def test_a_line_without_its_text_among_others(audio: Path, tmp_path: Path) -> None:

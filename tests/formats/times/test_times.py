@@ -278,6 +278,7 @@ def test_a_file_that_names_another_recording() -> None:
     times = Times("times", "auto", ["a.wav", "c.wav"])
     assert rejected(times, "a.wav").endswith("there are no times for a, a.wav: times/a.ctm names b, and none of these")
     assert "c.rttm names b" in rejected(times, "c.wav")
+    assert texts(times, "a.wav", "b") == [" one"], "the id of the record"
 
 
 @pytest.mark.parametrize("name", ["a b", "a_b", "a b.wav", "/data/x/a b.wav", "d/a b"])
@@ -303,3 +304,20 @@ def test_an_utterance_twice_in_a_data_directory(table: str) -> None:
         assert "data/segments:4: the utterance u1" in rejected(times, "x.wav")
     else:
         assert texts(times, "x.wav") == ["no"]
+
+
+@pytest.mark.parametrize("form", ["all.rttm", "times/talk.rttm", "all.ctm"])
+def test_items_have_the_channels_that_a_file_names(form: str) -> None:
+    """Records of `make-manifest` of both sides of a call had no channel, as it was with `segments` of Kaldi."""
+    row = "talk {0} {0} 1 <NA> <NA> {1} <NA> <NA>" if form.endswith("rttm") else "talk {0} {0} 1 {1}"
+    kind = "SPEAKER " if form.endswith("rttm") else ""
+    both = [kind + row.format(channel, who) + "\n" for channel, who in ((1, "ann"), (2, "bob"))]
+    path = write(form, "".join(both))
+    times = Times("times" if "/" in form else path, "auto", ["talk.wav", "other.wav"])
+    assert [(timed.start, timed.channel) for timed in times.of("talk.wav")] == [(1, 0), (2, 1)]
+    path = write(form, both[1])
+    times = Times("times" if "/" in form else path, "auto", ["talk.wav", "other.wav"])
+    assert [timed.channel for timed in times.of("talk.wav")] == [1]
+    path = write(form, both[0])
+    times = Times("times" if "/" in form else path, "auto", ["talk.wav", "other.wav"])
+    assert [timed.channel for timed in times.of("talk.wav")] == [None], "each CTM has the channel 1"
