@@ -122,8 +122,10 @@ def by_channel(
     own = {row.channel for row in rows}
     several, channels = len(own) > 1, own.union(channels)
     if taken is not None and len(channels) == 1 and not any(_is_of(taken, only, channels, name) for only in channels):
-        which = f"{name} has times of the channel {next(iter(channels))} alone"
-        why = f"{which}, and the record is of channel {taken}, counted from 0; in a CTM or RTTM, 1 or A is the first"
+        (only,) = channels
+        number = only if isinstance(only, int) else _number_of(only, channels, name)
+        which = f"{name} has times of one channel, {only}, which counted from 0 is {number}"
+        why = f"{which}, and the channel of the record is {taken}: leave it out, or give it the channel {number}"
         raise RecordRejected(RejectReason.MISSING_FIELD, why)
     named = [_number_of(text, channels, name) for text in channels if isinstance(text, str) and _names_channel(text)]
     has_channels = len(named) == len(channels) and any(named)

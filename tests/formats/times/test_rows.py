@@ -40,8 +40,8 @@ def test_a_channel_is_counted_in_one_way(channels: str, taken: int) -> None:
         return
     with pytest.raises(RecordRejected, match="missing_field") as rejected:
         list(by_channel(rows, other, "x"))
-    why = f"x has times of the channel {channels} alone, and the record is of channel {other}, counted from 0"
-    assert why in rejected.value.detail
+    why = f"x has times of one channel, {channels}, which counted from 0 is {taken}, and the channel of the record is"
+    assert f"{why} {other}: leave it out" in rejected.value.detail
     assert len(list(by_channel(rows, None, "x"))) == 1
 
 
