@@ -252,7 +252,7 @@ def read_lines(path: Path) -> Lines:
     """The records of a JSON-lines file; every line must be one."""
     text = path.read_text(encoding="utf-8")
     assert text == "" or text.endswith("\n")
-    return [json.loads(line) for line in text.splitlines()]
+    return [json.loads(line) for line in text.split("\n")[:-1]]  # U+2028 and its like end no line
 
 
 def write_lines(path: Path, records: Lines) -> Path:

@@ -179,7 +179,7 @@ def _probe_with_libsndfile(source: Source, head: bytes, name: str) -> AudioInfo:
         source = ByteSource(containers.with_open_end(source.everything()))
         return _probe_with_libsndfile(source, source.data[:_HEAD_BYTES], name)._replace(format=NOT_PASSABLE)
     try:
-        with opened(source) as sound:
+        with opened(source, quiet=True) as sound:  # also MPEG in which nothing was found may be opened
             container, subtype = sound.format.lower(), sound.subtype
             rate, samples, channels = sound.samplerate, sound.frames, sound.channels
     except soundfile.SoundFileError as error:

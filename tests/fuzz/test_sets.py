@@ -69,7 +69,7 @@ def in_lines(data: bytes, draw: Draw) -> bytes:
     """Change one line of JSON: fields of it, or bytes."""
     lines = data.splitlines()
     at = draw(st.integers(0, len(lines) - 1))
-    if draw(st.booleans()):
+    if draw(st.booleans()) and lines[at].startswith(b"{") and lines[at].endswith(b"}"):  # else JSON of several lines
         record = json.loads(lines[at])
         inner = record.get("custom") or record
         lines[at] = draw(json_lines(record, [*record, *inner, "type", "recording", "supervisions"]))

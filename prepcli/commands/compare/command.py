@@ -36,8 +36,9 @@ def compare(
 
     Records are matched by their ids, by the paths or names of their audio, or by the names that prepcli's writers make
     of them, and by their offsets: by what matches most, which the result names. Audio that lies at two paths is
-    decoded: it is the same file, the same samples in another file, or other audio. Names, paths, offsets and shards are
-    no changes. Of conversations the turns are compared.
+    decoded: it is the same file, the same samples in another file, or other audio; so is that of context_audio_filepath
+    and ref_audio, if both records have it. Names, paths, offsets and shards do not count. Lines with a true _skipme
+    are counted, and not compared. Of conversations the turns are compared.
 
     Example: prepcli compare release_1/train.json release_2/train.json
 

@@ -1,7 +1,7 @@
 """Matches the records of two sets, and finds in what they differ."""
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice, zip_longest
 from operator import add
@@ -33,7 +33,8 @@ from prepcli.jobs.records import Records
 from prepcli.jobs.same_audio import real_file
 from prepcli.manifest.columns import key_bytes
 from prepcli.manifest.conversations import Turn, turns_of
-from prepcli.manifest.fields import decode_value
+from prepcli.manifest.fields import AUDIO_FIELDS, decode_value
+from prepcli.manifest.record import Record
 from prepcli.planning.hashing import Hashes, mix64, num_distinct, occurrences
 from prepcli.planning.split import Indices
 from prepcli.storage.containers import own_name
@@ -41,6 +42,7 @@ from prepcli.storage.containers import own_name
 _PLACE = {"audio_filepath", "offset", "shard_id", "source_audio_offset", "manifest_filepath", "manifest_line"}
 """The fields that say where the audio is."""
 _TURNS = "conversations"
+_SAME_AUDIO = ("same_place", "same_samples")
 _OTHER_AUDIO = ("other_rate", "other", "unreadable")
 _OF_TURNS_AUDIO = ("channel", "sampling_rate")
 """Fields of a turn that writers change with its audio."""
@@ -64,8 +66,11 @@ class _Span(NamedTuple):
 
     path: str
     offset: float
-    duration: float
+    duration: float | None
     channel: object
+
+
+_Both = tuple[tuple[_Span, ...], tuple[_Span, ...]]
 
 
 def compare_sets(before: str, after: str, num_workers: int, *, reads_audio: bool) -> Comparison:
@@ -76,12 +81,13 @@ def compare_sets(before: str, after: str, num_workers: int, *, reads_audio: bool
         IncompleteError: a worker process died.
     """
     sides = _read(before, num_workers), _read(after, num_workers)
-    way, of_first, of_second = _matched(*sides)
+    way, of_first, of_second, num_repeated = _matched(*sides)
     found = Comparison(
         before=_facts(before, sides[0]),
         after=_facts(after, sides[1]),
         matched_by=way,
         matched=len(of_first),
+        by_order=num_repeated,
         changed=0,
         added=_others(sides[1], of_second),
         gone=_others(sides[0], of_first),
@@ -92,16 +98,20 @@ def compare_sets(before: str, after: str, num_workers: int, *, reads_audio: bool
     pairs = iter(with_bar(zip(of_first.tolist(), of_second.tolist(), strict=True), len(of_first), "compare", "records"))
     while some := list(islice(pairs, _PAIRS_AT_ONCE)):
         spans = [(_spans(sides[0], one), _spans(sides[1], other)) for one, other in some]
-        is_moved = [one != other for one, other in spans]
-        moved = [pair for pair, is_it in zip(spans, is_moved, strict=True) if is_it and reads_audio]
+        named = [_named_audio(sides, pair) for pair in some]
+        all_audio = ((its_own, *more.values()) for its_own, more in zip(spans, named, strict=True))
+        moved = [both for audio in all_audio for both in audio if both[0] != both[1] and reads_audio]
         verdicts = map_refusing_crashes(_compare_audio, moved, num_workers) if moved else iter(())
-        for (first, second), is_it in zip(some, is_moved, strict=True):
-            kind = "same_place" if not is_it else next(verdicts) if reads_audio else "not_compared"
+        for (first, second), its_own, more in zip(some, spans, named, strict=True):
+            kind, *others = (
+                "same_place" if both[0] == both[1] else next(verdicts) if reads_audio else "not_compared"
+                for both in (its_own, *more.values())
+            )
             setattr(found.audio, kind, getattr(found.audio, kind) + 1)
             name = _name_of(sides[1], second)
             if kind in _OTHER_AUDIO and len(found.audio.examples) < NUM_EXAMPLES:
                 found.audio.examples.append(name)
-            differs = _compare_fields(sides, (first, second), name, fields)
+            differs = _compare_fields(sides, (first, second), name, fields, dict(zip(more, others, strict=True)))
             found.changed += differs or kind in _OTHER_AUDIO
     found.fields = sorted(fields.values(), key=lambda one: (-one.records, one.field))
     return found
@@ -114,7 +124,8 @@ def _read(spec: str, num_workers: int) -> Records:
 
 def _facts(spec: str, records: Records) -> SetFacts:
     hours = float(records.index.duration.sum()) / 3600
-    return SetFacts(spec, len(records), round(hours, 4), len(records.index.problems))
+    index = records.index
+    return SetFacts(spec, len(records), round(hours, 4), len(index.problems), index.num_skipped)
 
 
 def _others(records: Records, matched: Indices) -> SomeRecords:
@@ -132,10 +143,13 @@ def _name_of(records: Records, number: int) -> str:
     return f"{own_name(record.audio_filepath)}" + (f"@{record.offset:.3f}" if record.offset else "")
 
 
-def _matched(first: Records, second: Records) -> tuple[str, Indices, Indices]:
-    """How most records are matched, and the numbers of the matched records in each set, in the order of the first."""
+def _matched(first: Records, second: Records) -> tuple[str, Indices, Indices, int]:
+    """How most records are matched, and the numbers of the matched records in each set, in the order of the first.
+
+    The last value is the number of records with the key of an earlier one of their set: their order alone matches them.
+    """
     best: tuple[str, Indices, Indices] = ("nothing", np.empty(0, np.int64), np.empty(0, np.int64))
-    least = 0  # the keys that occur several times: such records are matched by their order alone
+    least = 0
     for way, keys, others in _ways(first, second):
         if way.startswith("names") and len(best[1]) >= _ENOUGH * min(len(first), len(second)):
             break
@@ -144,7 +158,7 @@ def _matched(first: Records, second: Records) -> tuple[str, Indices, Indices]:
         if (len(of_first), -num_repeated) > (len(best[1]), -least):
             order, least = np.argsort(of_first), num_repeated
             best = way, of_first[order], of_second[order]
-    return best
+    return *best, least
 
 
 def _ways(first: Records, second: Records) -> Iterator[tuple[str, Hashes, Hashes]]:
@@ -218,12 +232,38 @@ def _spans(records: Records, number: int) -> tuple[_Span, ...]:
     )
 
 
+def _named_audio(sides: tuple[Records, Records], pair: tuple[int, int]) -> dict[str, _Both]:
+    """The other audio that fields of two records name, such as that of the context, by the fields that both have."""
+    records = [side.record(number) for side, number in zip(sides, pair, strict=True)]
+    folders = [side.base_dir(number) for side, number in zip(sides, pair, strict=True)]
+    found = dict[str, _Both]()
+    for field in AUDIO_FIELDS[1:]:
+        paths = [record.get(field) for record in records]
+        if not all(isinstance(path, str) and path and "\0" not in path for path in paths):
+            continue
+        before, after = (
+            (_Span(real_file(folder, path), *_place(record, field.removesuffix("_filepath"))),)
+            for folder, path, record in zip(folders, paths, records, strict=True)
+        )
+        found[field] = before, after
+    return found
+
+
+def _place(record: Record, name: str) -> tuple[float, float | None, object]:
+    """The offset, the duration and the channel of the audio that a field names, in fields next to it."""
+    offset, duration = (
+        float(value) if isinstance(value := record.get(f"{name}_{what}"), int | float) and value >= 0 else None
+        for what in ("offset", "duration")
+    )
+    return offset or 0.0, duration or None, record.get(f"{name}_channel")
+
+
 @lru_cache(maxsize=1)
 def _probes() -> Probes:
     return Probes(2)
 
 
-def _compare_audio(pair: tuple[tuple[_Span, ...], tuple[_Span, ...]]) -> str:
+def _compare_audio(pair: _Both) -> str:
     """The name of the field of `AudioChange` for the audio of two records that is not at one place."""
     before, after = pair
     if len(before) != len(after):
@@ -248,16 +288,25 @@ def _compare_spans(*both: _Span) -> str:
 
 
 def _compare_fields(
-    sides: tuple[Records, Records], pair: tuple[int, int], name: str, fields: dict[str, FieldChange]
+    sides: tuple[Records, Records],
+    pair: tuple[int, int],
+    name: str,
+    fields: dict[str, FieldChange],
+    audio: Mapping[str, str],
 ) -> bool:
-    """Add the differences of two records to `fields`; returns whether there are any."""
+    """Add the differences of two records to `fields`; returns whether there are any.
+
+    `audio`: for each field that names other audio, the field of `AudioChange` for it: the audio counts, not its path.
+    """
     before, after = (_fields(records, number) for records, number in zip(sides, pair, strict=True))
     differs = False
     if all(records.is_conversation(number) for records, number in zip(sides, pair, strict=True)):
         before[_TURNS], after[_TURNS] = _first_other_turn(before[_TURNS], after[_TURNS])
     for field in (before.keys() | after.keys()) - _PLACE:
         old, new = (_present(fields.get(field)) for fields in (before, after))
-        if old is new is None or (old is not None and new is not None and _are_equal(old, new)):
+        is_equal = old is new is None or (old is not None and new is not None and _are_equal(old, new))
+        kind_of_audio = audio.get(field, "not_compared")
+        if kind_of_audio in _SAME_AUDIO or (is_equal and kind_of_audio not in _OTHER_AUDIO):
             continue
         differs = True
         change = fields.setdefault(field, FieldChange(field))

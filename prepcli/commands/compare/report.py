@@ -11,12 +11,13 @@ NUM_EXAMPLES = 5
 
 
 class SetFacts(msgspec.Struct):
-    """One side of a comparison; `unusable` counts lines that cannot be used and are not compared."""
+    """One side of a comparison; lines that are `unusable`, or have a true `_skipme` (`skipped`), are not compared."""
 
     path: str
     records: int
     hours: float
     unusable: int
+    skipped: int = 0
 
 
 class Records(msgspec.Struct):
@@ -67,7 +68,8 @@ class AudioChange(msgspec.Struct):
 class Comparison(ShownInNotebooks, msgspec.Struct):
     """The differences of two sets. `matched` records are in both; `changed` of them differ in `fields` or audio.
 
-    `matched_by` names what was compared to match them. Examples are names of audio files.
+    `matched_by` names what was compared to match them. `by_order` counts the records of both sets for which that is
+    the same as for an earlier one of their set: the order decides. Examples are names of audio files.
     """
 
     before: SetFacts
@@ -79,6 +81,7 @@ class Comparison(ShownInNotebooks, msgspec.Struct):
     gone: Records
     fields: list[FieldChange]
     audio: AudioChange
+    by_order: int = 0
 
     @property
     def is_same(self) -> bool:
@@ -109,9 +112,10 @@ class Comparison(ShownInNotebooks, msgspec.Struct):
             (name, f"{one.path}: {number_of(one.records, 'record')}, {one.hours:,.2f} h" + _unusable(one))
             for name, one in both
         ]
-        rows.append(
-            ("matched", f"{number_of(self.matched, 'record')}, by {self.matched_by}; {self.changed:,} of them changed")
-        )
+        matched = f"{number_of(self.matched, 'record')}, by {self.matched_by}; {self.changed:,} of them changed"
+        if self.by_order:
+            matched += f"; where these occur several times, by their order: {number_of(self.by_order, 'record')}"
+        rows.append(("matched", matched))
         for name, found in (("gone", self.gone), ("added", self.added)):
             examples = f": {', '.join(found.examples)}" if found.examples else ""
             more = ", ..." if found.records > len(found.examples) else ""
@@ -152,7 +156,9 @@ class Comparison(ShownInNotebooks, msgspec.Struct):
 
 
 def _unusable(facts: SetFacts) -> str:
-    return f", and {facts.unusable:,} unusable lines, which are not compared" if facts.unusable else ""
+    counts = {"unusable lines": facts.unusable, "lines with _skipme": facts.skipped}
+    texts = [f"{count:,} {what}" for what, count in counts.items() if count]
+    return f", and {' and '.join(texts)}, which are not compared" if texts else ""
 
 
 def _short(value: str | None, most: int = 40) -> str:

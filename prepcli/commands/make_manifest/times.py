@@ -1,13 +1,16 @@
 """Recordings with texts with times (`--times`): a record for each line of their times, such as a cue of subtitles."""
 
+import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf, isinf
 from typing import Any
 
+from prepcli.audio.probe import Probes
 from prepcli.commands.make_manifest.entries import SourceEntry
 from prepcli.commands.make_manifest.source import EntrySource
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
+from prepcli.formats.times.cues import note_on_repeated
 from prepcli.formats.times.timed import WITHOUT_TEXT, Timed
 from prepcli.formats.times.times import Times
 from prepcli.gate import fit, note_on_moved
@@ -42,10 +45,11 @@ class _Reader:
     source: EntrySource
     times: Times
     num_moved: int = 0
+    probes: Probes = field(default_factory=lambda: Probes(1))
 
     def entries(self) -> Iterator[SourceEntry]:
         """An entry for each line of each recording, and a rejected one for a recording whose times cannot be used."""
-        self.num_moved = 0
+        self.num_moved = self.times.num_repeated = 0
         for entry in self.source.entries():
             try:
                 lines = [] if entry.reason else self._lines(entry.path)
@@ -59,7 +63,7 @@ class _Reader:
                 yield self._segment(entry, line, has_texts)
 
     def _lines(self, path: str) -> list[Timed]:
-        lines = self.times.of(path)
+        lines = self.times.of(path, seconds=lambda: self.probes(os.path.join(self.source.base, path)).duration)
         if not lines:
             raise RecordRejected(RejectReason.MISSING_TRANSCRIPT, f"the times of {path} have no line with a text")
         if any(line.is_word for line in lines):
@@ -104,3 +108,5 @@ class _Reader:
             yield f"{number_of(count, 'name')} in {self.times.path} {match} no audio, the first is {first}"
         if self.num_moved:
             yield note_on_moved(self.num_moved, "their recordings")
+        if self.times.num_repeated:
+            yield note_on_repeated(self.times.num_repeated)

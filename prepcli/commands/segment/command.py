@@ -114,9 +114,9 @@ def segment(
 
     By speech (needs silero-vad): speech is joined up to --max, with pauses up to --join-pause; speech that is too long
     is divided at its longest pause, or where speech is least probable. By times: of CTM, RTTM, SRT, WebVTT, TextGrid,
-    JSON (Whisper, whisperX, faster-whisper, FunASR), Audacity labels, Kaldi segments; a segment has the text, speaker
-    and words whose middle lies in it. By windows: of one length; with texts, a window ends before a word or line that
-    it would cut.
+    JSON (Whisper, whisperX, faster-whisper, FunASR, AssemblyAI), Audacity labels, Kaldi segments; a segment has the
+    text, speaker and words whose middle lies in it. By windows: of one length; with texts, a window ends before a word
+    or line that it would cut.
 
     Each second of the recordings is accounted for: seconds in = segments + pauses + overlap + rejects. --dry-run cuts
     everything, and prints the account and the lengths of segments without writing.
@@ -145,11 +145,12 @@ def segment(
     from prepcli.commands.segment.folder import audio_in, check_cut, folder_names
     from prepcli.commands.segment.parts import units_of_recordings
     from prepcli.commands.segment.recordings import SegmentSettings
-    from prepcli.commands.segment.records import SegmentJob, Texts, rttm_folder, write_recordings
+    from prepcli.commands.segment.records import REPEATED, SegmentJob, Texts, rttm_folder, write_recordings
     from prepcli.engine.publishing.publish import totals
     from prepcli.engine.run.function import OutputFile, run
     from prepcli.engine.state.plan import AUDIO_BASE_DIRS
     from prepcli.formats.names import absolute_folder
+    from prepcli.formats.times.cues import note_on_repeated
     from prepcli.interface.calls import current_call
     from prepcli.interface.command import call_within
     from prepcli.jobs.inputs.named import names_note
@@ -205,7 +206,10 @@ def segment(
         made: "Plan[PartUnit, RecordContents]", markers: "Sequence[Marker]", writer: "UnitWriter"
     ) -> dict[str, Any]:
         writer.join(output.name, (LINES_NAME.format(marker.unit) for marker in markers))
-        details = details_of(totals(markers), settings.longest)
+        counts = totals(markers)
+        details = details_of(counts, settings.longest)
+        if counts[REPEATED]:
+            details["repetitions"] = note_on_repeated(int(counts[REPEATED]))
         return {"manifest": output.path} | details | names_note(source.manifests)
 
     shaping = source.settings | ({} if paths_stay or names else {"paths": "absolute"})

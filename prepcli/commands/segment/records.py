@@ -2,6 +2,7 @@
 
 import os
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
@@ -22,7 +23,7 @@ from prepcli.engine.state.plan import InputFile
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
 from prepcli.formats.names import plain_stem
 from prepcli.formats.times.documents import timed_of
-from prepcli.formats.times.timed import Timed
+from prepcli.formats.times.timed import Timed, check_unit
 from prepcli.formats.times.times import Times
 from prepcli.gate import RATE_FIELDS, TEXT_FIELDS
 from prepcli.interface.printing import number_of
@@ -35,6 +36,8 @@ from prepcli.manifest.record import Record, Value
 
 TIME_FIELDS = ("segments", "words", "alignment")
 """Fields of a record with texts and times, which are relative to the start of its audio; the first one counts."""
+REPEATED = "repeated"
+"""Key of a count of a unit: cues of which lines are left out."""
 _OF_WHOLE = (
     *(*TEXT_FIELDS, *TIME_FIELDS, *RATE_FIELDS, "pred_text", "num_samples", "num_speakers", "rttm_filepath"),
     *(field for fields in FIELDS.values() for field in fields),
@@ -72,10 +75,11 @@ class Texts:
         path = record.audio_filepath
         return os.path.relpath(path, self._folder) if self._folder else path
 
-    def of(self, record: Record, segment: Segment) -> tuple[Sequence[Timed] | None, float | None]:
+    def of(self, record: Record, segment: Segment, counts: Counter[str]) -> tuple[Sequence[Timed] | None, float | None]:
         """The texts of a record, or None; and the seconds at which it begins in the file whose times they have.
 
-        The second value is None if the times are those of the record. `segment` is its audio.
+        The second value is None if the times are those of the record. `segment` is its audio; `counts` gets the number
+        of cues of which lines are left out.
 
         Raises:
             RecordRejected: there are none although they decide, or they are damaged.
@@ -84,10 +88,15 @@ class Texts:
             return None, None
         if self._times is not None:
             channel = segment.channel if isinstance(segment.channel, int) else None
-            return self._times.of(self._name(record), _id(record), channel), record.offset
+            before = self._times.num_repeated
+            lines = self._times.of(self._name(record), _id(record), channel, lambda: segment.info.duration)
+            if (num_repeated := self._times.num_repeated - before) > 0:
+                counts[REPEATED] += num_repeated
+            return lines, record.offset
         for name in TIME_FIELDS:
             if (value := record.get(name)) is not None:
-                return timed_of({name: value}, name), None
+                check_unit(lines := timed_of({name: value}, name), lambda: segment.duration, name)
+                return lines, None
         if self._by == "windows":
             return None, None
         detail = f"there are no {', '.join(TIME_FIELDS[:-1])} and no {TIME_FIELDS[-1]}, and no {option('--times')}"
@@ -152,7 +161,7 @@ def write_recordings(contents: RecordContents, unit: PartUnit, writer: UnitWrite
                 changes["audio_filepath"] = job.names.name(path)
             try:
                 part = part_of(audio(), unit.part, unit.num_parts)
-                item.seconds = lines.add(item, part, *job.texts.of(item.record, part), changes)
+                item.seconds = lines.add(item, part, *job.texts.of(item.record, part, writer.extra), changes)
             except RecordRejected:
                 add_rejected(writer.extra, item.record.duration)
                 raise

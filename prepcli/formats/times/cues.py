@@ -20,6 +20,9 @@ _LABEL = re.compile(r"\[(SPEAKER_\d+)\]:\s")
 """Matches the speaker whom whisperX puts before a text."""
 _MIN_REPETITIONS = 3
 _MAX_GAP = 0.1
+"""Seconds between captions that roll up, of which a line goes on to the next."""
+_TOUCHING = 0.001 + 1e-6
+"""Seconds between cues that touch: times are rounded to milliseconds."""
 _MAX_DIGITS = 18
 
 
@@ -32,7 +35,14 @@ class _Cue(NamedTuple):
     speaker: str | None
 
 
-def read_cues(text: str, name: str, *, is_vtt: bool) -> list[Timed]:
+class Cues(NamedTuple):
+    """The cues of a file, and the number of those of which lines are left out, because the cue before shows them."""
+
+    lines: list[Timed]
+    num_repeated: int
+
+
+def read_cues(text: str, name: str, *, is_vtt: bool) -> Cues:
     """The cues of an SRT or WebVTT file that have a text, without tags. `name` is the file, for messages.
 
     Comments, styles and regions of WebVTT are left out; lines of a text are joined by blanks. A text goes on after a
@@ -64,7 +74,8 @@ def read_cues(text: str, name: str, *, is_vtt: bool) -> list[Timed]:
     if any(_is_number_after(last, line) and not before.strip() for before, line in pairwise(body)):
         raise damaged(name, f"it ends within cue {int(last) + 1}")
     cues += [] if times is None else _cue(times, body, is_vtt)
-    return [Timed(cue.start, cue.end, " ".join(cue.lines), cue.speaker) for cue in _without_repetitions(cues)]
+    kept, num_repeated = _without_repetitions(cues)
+    return Cues([Timed(cue.start, cue.end, " ".join(cue.lines), cue.speaker) for cue in kept], num_repeated)
 
 
 def _lines(text: str, is_vtt: bool) -> Iterator[tuple[int, str]]:
@@ -116,8 +127,10 @@ def _cue(times: tuple[float, float], body: list[str], is_vtt: bool) -> list[_Cue
     return [_Cue(*times, lines, speaker)] if (lines := [line for line in lines if line]) else []
 
 
-def _without_repetitions(cues: list[_Cue]) -> list[_Cue]:
+def _without_repetitions(cues: list[_Cue]) -> tuple[list[_Cue], int]:
     """The cues without lines that are shown again, if at least half of the cues begin with lines of the one before.
+
+    The number is that of the cues with such lines.
 
     Captions of YouTube and of television roll up in this way, and Whisper highlights the words of a line in turn. A cue
     that shows nothing new prolongs the one before.
@@ -125,22 +138,32 @@ def _without_repetitions(cues: list[_Cue]) -> list[_Cue]:
     counts = [0, *(_num_repeated(before, cue) for before, cue in pairwise(cues))]
     num_repetitions = sum(map(bool, counts))
     if num_repetitions < _MIN_REPETITIONS or 2 * num_repetitions < len(cues):
-        return cues
+        return cues, 0
     kept = list[_Cue]()
     for cue, count in zip(cues, counts, strict=False):
         if count == len(cue.lines):
             kept[-1] = kept[-1]._replace(end=max(kept[-1].end, cue.end))
         else:
             kept.append(cue._replace(lines=cue.lines[count:]))
-    return kept
+    return kept, num_repetitions
 
 
 def _num_repeated(before: _Cue, cue: _Cue) -> int:
-    """The number of the first lines of a cue that are the last ones of the cue before it, which it follows at once."""
-    if abs(cue.start - before.end) > _MAX_GAP:
+    """The number of the first lines of a cue that are the last ones of the cue before it, which it follows at once.
+
+    A cue that shows nothing new goes on from the one before only if they touch: after a gap it is said once more.
+    """
+    gap = cue.start - before.end
+    if abs(gap) > _MAX_GAP or (gap > _TOUCHING and before.lines[-len(cue.lines) :] == cue.lines):
         return 0
     sizes = range(min(len(before.lines), len(cue.lines)), 0, -1)
     return next((size for size in sizes if before.lines[-size:] == cue.lines[:size]), 0)
+
+
+def note_on_repeated(count: int) -> str:
+    """The note on `count` cues of which lines were left out."""
+    what = "1 cue of subtitles shows" if count == 1 else f"{count:,} cues of subtitles show"
+    return f"{what} lines of the cue before, as captions that roll up do: they are read once"
 
 
 def _seconds(parts: tuple[str | None, ...]) -> float:

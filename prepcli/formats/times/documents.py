@@ -1,4 +1,4 @@
-"""JSON with times: of Whisper, whisperX, faster-whisper and FunASR, and the fields of a manifest that are alike."""
+"""JSON with times: of Whisper, whisperX, faster-whisper, FunASR, AssemblyAI; and such fields of a manifest."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -6,12 +6,23 @@ from itertools import pairwise
 from math import inf
 from typing import Any, NamedTuple
 
-from prepcli.formats.times.timed import Timed, checked, damaged, text_of
+from prepcli.formats.times.timed import (
+    Timed,
+    checked,
+    damaged,
+    last_whole,
+    text_of,
+    unclear_unit,
+)
 
 _TIMESTAMPED = re.compile(r"[A-Za-z0-9À-ɏЀ-ӿ]+(?:['\u2019.\-][A-Za-z0-9À-ɏЀ-ӿ]+)*|[^\W_]")
 """Matches a part of a text to which FunASR gives one timestamp: a word with letters, or one character of Chinese."""
 
 _UP_TO_BLANK = re.compile(r".*\s", re.DOTALL)
+_ROUNDED = 1.0
+"""The seconds by which `audio_duration` may be too small."""
+_MIN_SHARE = 0.1
+"""The share of the audio to which its last word reaches at least, if `audio_duration` is to show the unit of times."""
 _MAX = 1e300  # a larger integer of JSON does not fit a double
 
 
@@ -29,14 +40,15 @@ def timed_of(document: object, name: str = "") -> list[Timed]:
     """The lines of parsed JSON, or its words if it has no lines.
 
     Args:
-        document: an object with `segments`, `sentence_info` or `timestamp` (FunASR, in ms), `words` or `word_segments`,
-            or `alignment`; or a list of segments, of words, or of objects of FunASR.
+        document: an object with `segments`, `utterances`, `sentence_info` or `timestamp` (FunASR, in ms), `words` or
+            `word_segments`, or `alignment`; or a list of segments, of words, or of objects of FunASR. Times are in ms
+            if the `audio_duration` of the object, in seconds, shows it (AssemblyAI).
         name: what the messages begin with, such as the name of the file.
 
     A word without times keeps its text, which is joined to the word before it, or at the start to the one after.
 
     Raises:
-        RecordRejected: BAD_FIELD if times are damaged, or there are none.
+        RecordRejected: BAD_FIELD if times are damaged, or there are none, or their unit is not clear.
     """
     unit = _Unit(f"{name}: " if name else "")
     if isinstance(document, list):
@@ -49,19 +61,42 @@ def timed_of(document: object, name: str = "") -> list[Timed]:
             return [timed for index, item in enumerate(document) for timed in timed_of(item, f"{name}[{index}]")]
         is_words = bool(document) and all(isinstance(item, dict) and "word" in item for item in document)
         return _words(document, unit, None) if is_words else _segments(document, unit)
-    if isinstance(document, dict):
-        for key, reader in (("segments", _segments), ("sentence_info", _sentences)):
-            if isinstance(items := document.get(key), list):
-                return reader(items, unit._replace(place=f"{unit.place}{key}"))
-        if _is_of_funasr(document):
-            return [_stamped(document, _Unit(f"{unit.place}timestamp", 1000.0))]
-        for key in ("words", "word_segments", "alignment"):
-            items = document.get(key)
-            if isinstance(items, dict):  # lhotse: the kind of the alignment
-                items = next((items[kind] for kind in ("word", "words") if kind in items), None)
-            if isinstance(items, list):
-                return _words(items, unit._replace(place=f"{unit.place}{key}"), None)
-    raise damaged(unit.place.rstrip(": ") or "the field", "it has no segments, words, sentence_info or timestamp")
+    if not isinstance(document, dict):
+        raise damaged(name or "the field", _NOTHING)
+    lines = _lines(document, unit)
+    return _lines(document, unit._replace(per_second=1000.0)) if _is_in_ms(document, lines, name) else lines
+
+
+_NOTHING = "it has no segments, words, sentence_info or timestamp"
+
+
+def _lines(document: Mapping[str, Any], unit: _Unit) -> list[Timed]:
+    for key, reader in (("segments", _segments), ("utterances", _segments), ("sentence_info", _sentences)):
+        if isinstance(items := document.get(key), list):
+            return reader(items, unit._replace(place=f"{unit.place}{key}"))
+    if _is_of_funasr(document):
+        return [_stamped(document, _Unit(f"{unit.place}timestamp", 1000.0))]
+    for key in ("words", "word_segments", "alignment"):
+        items = document.get(key)
+        if isinstance(items, dict):  # lhotse: the kind of the alignment
+            items = next((items[kind] for kind in ("word", "words") if kind in items), None)
+        if isinstance(items, list):
+            return _words(items, unit._replace(place=f"{unit.place}{key}"), None)
+    raise damaged(unit.place.rstrip(": ") or "the field", _NOTHING)
+
+
+def _is_in_ms(document: Mapping[str, Any], lines: Sequence[Timed], name: str) -> bool:
+    """Whether the times are in milliseconds, as those of AssemblyAI; `audio_duration` is in seconds, often rounded.
+
+    Raises:
+        RecordRejected: BAD_FIELD if they may be in seconds as well.
+    """
+    seconds, last = document.get("audio_duration"), last_whole(lines)
+    if last is None or not _are_numbers([seconds]) or not seconds or last <= seconds + _ROUNDED:
+        return False
+    if not _MIN_SHARE * seconds <= last / 1000 <= seconds + _ROUNDED:
+        raise unclear_unit(name or "the field", last, f"`audio_duration` is {seconds:.10g}")
+    return True
 
 
 def _is_of_funasr(item: Mapping[str, Any]) -> bool:

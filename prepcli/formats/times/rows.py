@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
+from prepcli.errors import RecordRejected, RejectReason
 from prepcli.formats.times.timed import PAUSES, Timed, checked, damaged, number
 from prepcli.interface.printing import number_of
 
@@ -17,6 +18,10 @@ RTTM_TYPES = re.compile(
 
 _LABEL = re.compile(r"(?:\[\[([^\[\]]+)\]\])?(.*)", re.DOTALL)
 """Matches a label; whisperX puts the speaker before the text, in double brackets."""
+
+
+_MAX_DIGITS = 9
+"""Python reads no number with thousands of digits."""
 
 
 class Row(NamedTuple):
@@ -87,7 +92,7 @@ def segments_row(line: str, place: str, value: Callable[[str, str], str | None] 
             place, f"it has {number_of(len(columns), 'column')}; segments has: utterance recording start end [channel]"
         )
     channel = columns[4] if len(columns) == 5 else "-1"
-    if not (channel.isdecimal() or channel == "-1"):
+    if not (_is_number(channel) or channel == "-1"):
         raise damaged(place, f"{channel[:40]!r} is not a channel, which count from 0")
     start, end = number(columns[2], place), number(columns[3], place)
     if end == -1 and math.isfinite(start):
@@ -107,18 +112,28 @@ def by_channel(
 ) -> Iterator[Timed]:
     """The items of rows of a recording. If it has several channels, each is a speaker: their words must not mix.
 
+    If the file names another channel than the first, each item has its own.
+
     Args:
         rows: the rows.
         taken: the channel of the audio, from 0, if it is one of several: then only its rows.
         name: the file, for messages.
-        channels: those that the file names, also for other recordings. If it is the first alone, nothing is known of
-            channels: it stands in each CTM of a program that does not know any.
+        channels: those that the file names, also for other recordings: whether they count from 0 is the same for all.
 
     Raises:
-        RecordRejected: BAD_FIELD if it is not known which rows are of the channel `taken`.
+        RecordRejected: BAD_FIELD if it is not known which rows are of the channel `taken`; MISSING_FIELD if the file
+            has one other channel alone, as each CTM of a program that knows no channels.
     """
     own = {row.channel for row in rows}
     several, channels = len(own) > 1, own.union(channels)
+    if taken is not None and len(channels) == 1 and not any(_is_of(taken, only, channels, name) for only in channels):
+        (only,) = channels
+        number = only if isinstance(only, int) else _number_of(only, channels, name)
+        which = f"{name} has times of one channel, {only}, which counted from 0 is {number}"
+        why = f"{which}, and the channel of the record is {taken}: leave it out, or give it the channel {number}"
+        raise RecordRejected(RejectReason.MISSING_FIELD, why)
+    named = [_number_of(text, channels, name) for text in channels if isinstance(text, str) and _names_channel(text)]
+    has_channels = len(named) == len(channels) and any(named)
     is_line = any(" " in (row.timed.text or "").strip() for row in rows)  # segments of the NeMo Forced Aligner
     for row in rows:
         if taken is not None and not _is_of(taken, row.channel, channels, name):
@@ -126,24 +141,33 @@ def by_channel(
         timed = row.timed
         if is_line and timed.is_word:
             timed = timed._replace(text=(timed.text or "").strip(), is_word=False)
+        if has_channels:
+            timed = timed._replace(channel=_number_of(str(row.channel), channels, name))
         yield timed._replace(speaker=timed.speaker or str(row.channel)) if several else timed
 
 
 def _is_of(taken: int, channel: str | int, channels: Collection[str | int], name: str) -> bool:
     if isinstance(channel, int):
         return channel == taken
-    if len(channels) == 1 and channel.upper() not in ("2", "B"):
-        return True
+    if len(channels) == 1 and not _names_channel(channel):
+        return True  # such as <NA>: nothing is known of channels
     return _number_of(channel, channels, name) == taken
+
+
+def _names_channel(channel: str) -> bool:
+    return _is_number(channel) or (len(channel) == 1 and "A" <= channel.upper() <= "Z")
+
+
+def _is_number(channel: str) -> bool:
+    return channel.isdecimal() and len(channel) <= _MAX_DIGITS
 
 
 def _number_of(channel: str, channels: Collection[str | int], name: str) -> int:
     """The number from 0 of a channel, which are 1, 2, ... or A, B, ... in a CTM; some programs write 0, 1, ..."""
-    if channel.isdecimal():
-        return int(channel) - ("0" not in channels)
-    if len(channel) == 1 and "A" <= channel.upper() <= "Z":
-        return ord(channel.upper()) - ord("A")
-    raise damaged(name, f"the channel {channel[:40]!r} is neither a number nor a letter, and one channel is asked for")
+    if not _names_channel(channel):
+        why = f"the channel {channel[:40]!r} is neither a number nor a letter, and one channel is asked for"
+        raise damaged(name, why)
+    return int(channel) - ("0" not in channels) if _is_number(channel) else ord(channel.upper()) - ord("A")
 
 
 def read_audacity(text: str, name: str) -> list[Timed]:

@@ -1,7 +1,7 @@
 """Praat's TextGrid, in its long and its short text form."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from prepcli.formats.times.timed import PAUSES, Timed, checked, damaged, number
 
@@ -9,6 +9,8 @@ _TOKEN = re.compile(r'"((?:[^"]|"")*)"|!.*|([^\s"]+)')
 _NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
 _WORDS = re.compile(r"(.* - )?words?", re.IGNORECASE)
 _PHONES = re.compile(r"(.* - )?(phones?|phonemes?)", re.IGNORECASE)
+_SAME_LENGTH = 0.1
+"""Seconds by which a TextGrid may be longer or shorter than its audio: decoders pad, and aligners round to frames."""
 
 
 class _Tokens:
@@ -60,17 +62,25 @@ class _Tokens:
         return token
 
 
-def read_textgrid(text: str, name: str) -> list[Timed]:
+def read_textgrid(text: str, name: str, seconds: Callable[[], float] | None = None) -> list[Timed]:
     """The intervals of a TextGrid that have a text. `name` is the file, for messages.
+
+    A TextGrid of a part of a recording, whose `xmin` is not 0, counts from the start of the recording, or of the part:
+    `seconds` gives the length of the audio, which shows it; without it, times stay as they are.
 
     If there are tiers of words, as `words` or `SPEAKER - words` of the Montreal Forced Aligner, they alone are read,
     and give words. Else each tier of intervals gives lines, except those of phones; if there are several, the name of
     a tier is the speaker. Tiers of points are left out.
 
     Raises:
-        RecordRejected: BAD_FIELD if the file is damaged.
+        RecordRejected: BAD_FIELD if the file is damaged, or the length of the audio fits neither.
     """
-    tiers = list(_tiers(_Tokens(text, name)))
+    tokens = _Tokens(text, name)
+    for _ in range(2):
+        tokens.word()  # the type of the file and of the object
+    first, last = tokens.number(), tokens.number()
+    shift = _shift(first, last, seconds(), name) if first and seconds is not None else 0.0
+    tiers = list(_tiers(tokens))
     words = [tier for tier in tiers if _WORDS.fullmatch(tier[0])]
     lines = words or [tier for tier in tiers if not _PHONES.fullmatch(tier[0])]
     if tiers and not lines:
@@ -79,15 +89,23 @@ def read_textgrid(text: str, name: str) -> list[Timed]:
     for tier, intervals in lines:
         speaker = tier.rpartition(" - ")[0] or None if words else tier if len(lines) > 1 else None
         for start, end, label in intervals:
+            if shift:
+                start, end = round(start - shift, 9), round(end - shift, 9)
             if not (words and label in PAUSES):
                 timed.append(Timed(start, end, f" {label}" if words else label, speaker, is_word=bool(words)))
     return timed
 
 
+def _shift(first: float, last: float, length: float, name: str) -> float:
+    """The time at which the audio begins, for a TextGrid from `first` to `last`, and audio of `length` seconds."""
+    shift = min((0.0, first), key=lambda start: abs(last - start - length))
+    if not abs(last - shift - length) <= _SAME_LENGTH:
+        why = f"it lies from {first:.10g} to {last:.10g} s, and its audio lasts {length:.10g} s"
+        raise damaged(name, f"{why}: neither its end nor its length, so it is not known where the audio begins in it")
+    return shift
+
+
 def _tiers(tokens: _Tokens) -> Iterator[tuple[str, list[tuple[float, float, str]]]]:
-    for _ in range(2):
-        tokens.word()  # the type of the file and of the object
-    tokens.number(), tokens.number()
     if tokens.flag() != "<exists>":
         return
     for _ in range(tokens.count()):

@@ -5,8 +5,7 @@ import hashlib
 import json
 import os
 from array import array
-from collections.abc import Iterable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +20,7 @@ from prepcli.formats.times.named_lines import NamedLines, stripped
 from prepcli.formats.times.recognition import FORMS, Form, decoded, form_of
 from prepcli.formats.times.rows import Row, by_channel, ctm_row, read_audacity, rttm_row, segments_row
 from prepcli.formats.times.textgrid import read_textgrid
-from prepcli.formats.times.timed import Timed, damaged
+from prepcli.formats.times.timed import Timed, check_unit, damaged
 from prepcli.gate import repeated_hashes, text_hash
 from prepcli.storage.addresses import is_address
 
@@ -31,6 +30,7 @@ _NAME_COLUMNS = {"ctm": 0, "rttm": 1, "kaldi": 1}
 """The column with the name of the recording, in forms that are made for many recordings."""
 _CHANNEL_COLUMNS = {"ctm": 1, "rttm": 2}
 _ROWS = {"ctm": ctm_row, "rttm": rttm_row, "kaldi": segments_row}
+_SEGMENTS = "segments"
 _ALIKE: tuple[frozenset[str], ...] = (frozenset(("srt", "vtt")), frozenset(("ctm", "kaldi")))
 """Forms that content does not always distinguish; the user may say which it is."""
 
@@ -52,7 +52,10 @@ class Times:
     Attributes:
         path: the folder or file.
         form: the form of the file; `auto` for a folder in which each file shows its own.
+        num_repeated: the number of cues that `of` has read, of which lines were left out (`Cues`).
     """
+
+    num_repeated = 0
 
     def __init__(self, path: str, format: str, recordings: Iterable[str]) -> None:
         """Open a folder or a file.
@@ -89,8 +92,9 @@ class Times:
         if self.form in _NAME_COLUMNS or (self.form == "json" and _has_keys(self.path)):
             self._lines = NamedLines(self.path, _NAME_COLUMNS.get(self.form), _CHANNEL_COLUMNS.get(self.form))
             folder = os.path.dirname(self.path)
-            beside = {name: os.path.join(folder, name) for name in ("text", "utt2spk") if self.form == "kaldi"}
-            self._tables = {name: NamedLines(file, 0) for name, file in beside.items() if os.path.isfile(file)}
+            if self.form == "kaldi":
+                beside = {name: os.path.join(folder, name) for name in ("text", "utt2spk")} | {_SEGMENTS: self.path}
+                self._tables = {name: NamedLines(file, 0) for name, file in beside.items() if os.path.isfile(file)}
 
     def _form_of_file(self) -> str:
         head = _head(self.path)
@@ -109,7 +113,13 @@ class Times:
             raise UsageError(f"{self.path} is UTF-16; convert it: iconv -f UTF-16 -t UTF-8 {self.path} > NEW")
         return asked if asked != "auto" else str(form)
 
-    def of(self, relative_path: str, id: str | None = None, channel: int | None = None) -> list[Timed]:
+    def of(
+        self,
+        relative_path: str,
+        id: str | None = None,
+        channel: int | None = None,
+        seconds: Callable[[], float] | None = None,
+    ) -> list[Timed]:
         """The lines and words of a recording, sorted by their start; those with equal starts as in the file.
 
         Args:
@@ -117,16 +127,22 @@ class Times:
             id: the id of the record, if it has one.
             channel: the channel of the audio, from 0, to which a CTM, an RTTM or `segments` with channels is limited;
                 None: all.
+            seconds: gives the length of the audio file, which may show that times do not count in seconds from its
+                start; None: this is not checked.
 
         Raises:
             RecordRejected: MISSING_FIELD if there are no times for it, BAD_FIELD if they are damaged, or if two
-                files may be meant, NOT_UTF8.
+                files may be meant, or if times do not fit the length of the audio at all, NOT_UTF8.
         """
         names = self._names(relative_path, id)
         if self._lines is not None:
-            timed = self._from_lines(self._lines, names, channel)
+            place, timed = self._lines.path, self._from_lines(self._lines, names, channel)
         else:
-            timed = _read(*self._file_of(names), names, channel)
+            place, form = self._file_of(names)
+            names = names._replace(id=id)
+            timed = self._read(place, form, names, channel, seconds)
+        if seconds is not None:
+            check_unit(timed, seconds, place)
         return sorted(timed, key=lambda item: item.start)
 
     def look_up(self, relative_path: str, id: str | None = None) -> None:
@@ -151,7 +167,8 @@ class Times:
             return [self._files.input]
         if self._lines is None:
             return [input_file(self.path)]
-        return [InputFile(lines.path, lines.sha256, lines.state) for lines in (self._lines, *self._tables.values())]
+        tables = (lines for name, lines in self._tables.items() if name != _SEGMENTS)
+        return [InputFile(lines.path, lines.sha256, lines.state) for lines in (self._lines, *tables)]
 
     def _names(self, relative_path: str, id: str | None) -> _Names:
         _, whole, stem = _hashes(relative_path)
@@ -189,7 +206,7 @@ class Times:
                     raise damaged(lines.path, f"several objects have the key {name}")
                 place = f"{lines.path}:{blocks[0].number}"
                 return timed_of(_parsed(decoded(stripped(blocks[0].data), place), place), place)
-            row_of = partial(segments_row, value=self._value) if self.form == "kaldi" else _ROWS[self.form]
+            row_of = self._segment if self.form == "kaldi" else _ROWS[self.form]
             rows = [
                 row
                 for block in blocks
@@ -199,15 +216,58 @@ class Times:
             return list(by_channel(rows, channel, lines.path, lines.channels))
         raise _missing(names, f"looked for in {lines.path}")
 
+    def _segment(self, line: str, place: str) -> Row | None:
+        if columns := line.split():
+            self._value(_SEGMENTS, columns[0])
+        return segments_row(line, place, self._value)
+
     def _value(self, table: str, utterance: str) -> str | None:
-        """The text or the speaker of an utterance of Kaldi; None if it has none."""
+        """The text or the speaker of an utterance of Kaldi, or the rest of its line in `segments`; None if it has none.
+
+        Raises:
+            RecordRejected: BAD_FIELD if there are two: it is not known which is meant.
+        """
         if table not in self._tables:
             return None
+        path, values = self._tables[table].path, dict[int, str]()
         for block in self._tables[table].blocks(utterance):
-            for line in _decoded_lines(block.data, self._tables[table].path):
+            for number, line in enumerate(_decoded_lines(block.data, path), block.number):
                 if (words := line.split()) and words[0] == utterance:
-                    return " ".join(words[1:])
-        return None
+                    values[number] = " ".join(words[1:])
+        if len(values) > 1:
+            first, second, *_ = values
+            raise damaged(
+                f"{path}:{second}", f"the utterance {utterance} has a line before, {first}, and one is needed"
+            )
+        return next(iter(values.values()), None)
+
+    def _read(
+        self, path: str, form: Form, names: _Names, channel: int | None, seconds: Callable[[], float] | None
+    ) -> list[Timed]:
+        """The items of a file of one recording. If its lines name recordings, those of this one."""
+        with naming(path):
+            text = decoded(Path(path).read_bytes(), path)
+        if form in ("srt", "vtt"):
+            lines, num_repeated = read_cues(text, path, is_vtt=form == "vtt")
+            self.num_repeated += num_repeated
+            return lines
+        if form == "textgrid":
+            return read_textgrid(text, path, seconds)
+        if form == "audacity":
+            return read_audacity(text, path)
+        if form == "json":
+            return timed_of(_parsed(text, path), path)
+        rows: list[Row] = []
+        for number, line in enumerate(text.split("\n"), start=1):
+            if (row := _ROWS[form](line, f"{path}:{number}")) is not None:
+                rows.append(row)
+        channels = {row.channel for row in rows}
+        stem = os.path.splitext(os.path.basename(path))[0]
+        wanted = {*names.exact, *names.stems, names.id, stem, "_".join(stem.split())}  # rows have no blanks in names
+        its_own = [row for row in rows if row.recording in wanted or _stem(row.recording) in wanted]
+        if rows and not its_own:
+            raise _missing(names, f"{path} names {rows[0].recording}, and none of these")
+        return list(by_channel(its_own, channel, path, channels))
 
 
 class _Folder:
@@ -295,28 +355,10 @@ def _stop(error: OSError) -> None:
     raise error
 
 
-def _read(path: str, form: Form, names: _Names, channel: int | None) -> list[Timed]:
-    """The items of a file of one recording. If its lines name several, those of this recording."""
-    with naming(path):
-        text = decoded(Path(path).read_bytes(), path)
-    if form in ("srt", "vtt"):
-        return read_cues(text, path, is_vtt=form == "vtt")
-    if form == "textgrid":
-        return read_textgrid(text, path)
-    if form == "audacity":
-        return read_audacity(text, path)
-    if form == "json":
-        return timed_of(_parsed(text, path), path)
-    rows: list[Row] = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        if (row := _ROWS[form](line, f"{path}:{number}")) is not None:
-            rows.append(row)
-    channels = {row.channel for row in rows}
-    if len({row.recording for row in rows}) > 1:
-        rows = [row for row in rows if row.recording in (*names.exact, *names.stems)]
-        if not rows:
-            raise _missing(names, f"{path} names other recordings")
-    return list(by_channel(rows, channel, path, channels))
+def _stem(path: str) -> str:
+    """The name of audio without its folder and suffix."""
+    name = os.path.basename(path)
+    return os.path.splitext(name)[0] if is_audio_name(name) else name
 
 
 def _parsed(text: str, place: str) -> object:

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 import soundfile as sf
 
 from tests.conftest import SHORT_CORPUS, make_set, read_lines, write_lines
@@ -200,3 +201,59 @@ def test_an_id_that_all_records_share(tmp_path: Path) -> None:
     write_lines(tmp_path / "b.json", lines[1:])
     found = prepcli("compare", "a.json", "b.json", "--json", cwd=tmp_path).json
     assert (found["matched_by"], found["changed"]) == ("the paths of their audio and offsets", 0)
+
+
+@pytest.mark.parametrize("field", ["context_audio_filepath", "ref_audio"])
+def test_audio_that_fields_name(tmp_path: Path, field: str) -> None:
+    """Only its path was compared: other audio of one name was not noticed; a copy in another folder was a change."""
+    lines = absolute_lines()[:4]
+    samples, rate = sf.read(str(lines[0]["audio_filepath"]), dtype="int16")
+    for side in "ab":
+        (tmp_path / side).mkdir()
+        for name in ("same", "other"):
+            sf.write(tmp_path / side / f"{name}.wav", samples // (2 if (side, name) == ("b", "other") else 1), rate)
+        sf.write(tmp_path / side / f"{side}.wav", samples, rate)
+        names = ["same.wav", "other.wav", f"{side}.wav", *(["same.wav"] if side == "a" else [])]
+        changed = [line | {field: name} for line, name in zip(lines, names, strict=False)]
+        write_lines(tmp_path / side / "m.json", [*changed, *lines[len(changed) :]])
+    found = prepcli("compare", "a/m.json", "b/m.json", "--json", cwd=tmp_path).json
+    (change,) = found["fields"]
+    assert (change["field"], change["changed"], change["removed"]) == (field, 1, 1)
+    assert change["record"] == lines[1]["audio_filepath"]
+    assert (found["changed"], found["audio"]["same_place"]) == (2, 4)
+    found = prepcli("compare", "a/m.json", "b/m.json", "--json", "--no-audio", cwd=tmp_path).json
+    assert [(change["changed"], change["removed"]) for change in found["fields"]] == [(1, 1)], "the paths"
+
+
+def test_ids_that_occur_several_times(tmp_path: Path) -> None:
+    """Such records are matched by their order; nothing said so, and another order looked like other texts."""
+    audio = str(absolute_lines()[0]["audio_filepath"])
+    line = {"audio_filepath": audio, "duration": 0.1, "id": "x"}
+    for name, texts in (("a", "abc"), ("b", "acb")):
+        write_lines(tmp_path / f"{name}.json", [line | {"text": text} for text in texts])
+    done = prepcli("compare", "a.json", "b.json", cwd=tmp_path)
+    assert "2 of them changed; where these occur several times, by their order: 4 records" in done.out
+    assert prepcli("compare", "a.json", "b.json", "--json", cwd=tmp_path).json["by_order"] == 4
+    write_lines(tmp_path / "c.json", [line | {"text": "a"}])
+    assert "by their order" not in prepcli("compare", "c.json", "c.json", cwd=tmp_path).out
+
+
+def test_a_part_of_the_context(tmp_path: Path) -> None:
+    samples, rate = sf.read(str(absolute_lines()[0]["audio_filepath"]), dtype="int16")
+    place = {"context_audio_offset": 0.05, "context_audio_duration": 0.02}
+    for side, at in (("a", 0), ("b", len(samples) - 1)):
+        (tmp_path / side).mkdir()
+        other = samples.copy()
+        other[at] += 9
+        sf.write(tmp_path / side / "c.wav", other, rate)
+        write_lines(tmp_path / side / "m.json", [absolute_lines()[0] | {"context_audio_filepath": "c.wav"} | place])
+    assert prepcli("compare", "a/m.json", "b/m.json", "--json", cwd=tmp_path).json["is_same"]
+
+
+def test_lines_that_are_skipped_are_counted(tmp_path: Path) -> None:
+    """No command reads them; nothing said that they were not compared."""
+    lines = absolute_lines()
+    write_lines(tmp_path / "a.json", [line | {"_skipme": number < 2} for number, line in enumerate(lines)])
+    write_lines(tmp_path / "b.json", [line | {"_skipme": False} for line in lines[2:]])
+    done = prepcli("compare", "a.json", "b.json", cwd=tmp_path)
+    assert f"a.json: {len(lines) - 2} records" in done.out and "h, and 2 lines with _skipme, which are not" in done.out

@@ -91,6 +91,11 @@ def test_segments_name_their_channels(tmp_path: Path) -> None:
     make(tmp_path / "list.txt", tmp_path / "m.json", "--times", tmp_path / "data")
     found = [(record["channel"], record["text"]) for record in read_lines(tmp_path / "m.json")]
     assert found == [(0, "hello"), (1, "hi")]
+    turn = "SPEAKER call {0} 0.{0} 0.5 <NA> <NA> {1} <NA> <NA>"
+    write_lines_of(tmp_path / "all.rttm", turn.format(1, "ann"), turn.format(2, "bob"))
+    make(tmp_path / "list.txt", tmp_path / "r.json", "--times", tmp_path / "all.rttm")
+    found = [(record["channel"], record["speaker"]) for record in read_lines(tmp_path / "r.json")]
+    assert found == [(0, "ann"), (1, "bob")]
 
 
 def test_a_line_without_its_text_among_others(audio: Path, tmp_path: Path) -> None:
@@ -141,3 +146,20 @@ def test_wrong_calls(audio: Path, times: Path, tmp_path: Path) -> None:
     assert "does not exist" in refused(audio, "--times", tmp_path / "absent")
     assert not (tmp_path / "m.json").exists()
     assert "--times" in prepcli("make-manifest", "--help").out
+
+
+def test_times_of_another_unit_or_start_and_cues_that_are_read_once(audio: Path, tmp_path: Path) -> None:
+    """As `segment` reads them: nothing is taken for seconds, moved or left out in silence."""
+    cue = "{0}\n00:00:00,{0}00 --> 00:00:00,{1}00\nNo.\n"
+    write_lines_of(tmp_path / "times/b/y.srt", *(cue.format(at, at + 1) for at in range(5)))
+    write_lines_of(tmp_path / "times/b/x.txt", "0\t400\ta", "400\t700\tb")
+    head = ('File type = "ooTextFile"', 'Object class = "TextGrid"', "", "5", "5.5", "<exists>", "1")
+    write_lines_of(
+        tmp_path / "times/a/x.TextGrid", *head, '"IntervalTier"', '"a"', "5", "5.5", "1", "5.1", "5.4", '"hi"'
+    )
+    done = make(audio, tmp_path / "m.json", "--times", tmp_path / "times")
+    places = [(record["offset"], record["duration"], record["text"]) for record in read_lines(tmp_path / "m.json")]
+    assert places == [(0.1, 0.3, "hi"), (0.0, 0.5, "No.")]
+    (reject,) = rejects(tmp_path / "m.json")
+    assert "b/x.txt: its times are whole numbers up to 700, and the audio lasts 0.75 s" in reject["reject_detail"]
+    assert "4 cues of subtitles show lines of the cue before" in done.out

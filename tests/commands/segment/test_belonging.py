@@ -1,11 +1,13 @@
 """A segment has the text of its own audio: of its channel, of its recording, and all of it."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from tests.commands.segment.test_command import error_of, rejected, segmented, srt, talk
 from tests.conftest import write_lines
+from tests.support.running import prepcli
 
 TELEPHONE = "call {} 0.5 0.8 hello\ncall {} 4.0 0.8 hi\n"
 
@@ -163,3 +165,78 @@ def test_a_turn_whose_middle_is_in_the_next_window(tmp_path: Path) -> None:
     assert (tmp_path / lines[0]["rttm_filepath"]).read_text() == (
         turn.format("4.000", "2.000", "a") + turn.format("5.200", "0.400", "b")
     )
+
+
+MILLISECONDS = [
+    {"text": word, "start": at, "end": at + 900} for at, word in ((0, "Hello"), (1000, "there."), (9900, "Bye."))
+]
+"""Words as AssemblyAI has them."""
+
+
+@pytest.mark.parametrize("where", ["file", "field"])
+def test_times_in_milliseconds(tmp_path: Path, where: str) -> None:
+    """The first word was 12 s of audio: its end lay beyond the end of the recording, and it was cut there."""
+    talk(tmp_path / "call.wav", seconds=1100)
+    write_lines(tmp_path / "m.json", [{"audio_filepath": "call.wav", "duration": 1100.0, "words": MILLISECONDS}])
+    times = srt(tmp_path / "call.json", json.dumps({"words": MILLISECONDS}))
+    more = ("--times", times) if where == "file" else ()
+    call = (tmp_path / "m.json", tmp_path / "out.json", "--by", "times", *more)
+    segmented(*call, "--max-rejects", 1)
+    (line,) = rejected(tmp_path / "out.json")
+    assert line["reject_reason"] == "bad_field"
+    assert "whole numbers up to 10800, and the audio lasts 1100 s: milliseconds?" in line["reject_detail"]
+    srt(times, json.dumps({"words": MILLISECONDS, "audio_duration": 11}))
+    talk(tmp_path / "call.wav", seconds=11)
+    _, lines = segmented(tmp_path / "call.wav", tmp_path / "read.json", "--by", "times", "--times", times)
+    assert [(line["offset"], line["duration"], line["text"]) for line in lines] == [
+        (0.0, 2.1, "Hello there."),
+        (9.7, 1.3, "Bye."),
+    ]
+
+
+@pytest.mark.parametrize("name", ["all.ctm", "times/call.ctm"])
+def test_the_channel_1_alone_is_the_first(tmp_path: Path, name: str) -> None:
+    """Both records of a telephone call had the same words."""
+    talk(tmp_path / "call.wav", channels=2)
+    times = srt(tmp_path / name, "call 1 0.5 1.8 hello\n")
+    records = [{"audio_filepath": "call.wav", "duration": 12.0, "channel": number} for number in range(2)]
+    write_lines(tmp_path / "m.json", records)
+    times = times if name == "all.ctm" else times.parent
+    call = (tmp_path / "m.json", tmp_path / "out.json", "--by", "times", "--times", times)
+    _, lines = segmented(*call, "--max-rejects", 1)
+    assert [(line["channel"], line["text"]) for line in lines] == [(0, "hello")]
+    (line,) = rejected(tmp_path / "out.json")
+    assert (line["channel"], line["reject_reason"]) == (1, "missing_field")
+    why = "has times of one channel, 1, which counted from 0 is 0, and the channel of the record is 1: leave it out"
+    assert why in line["reject_detail"]
+    _, lines = segmented(tmp_path / "call.wav", tmp_path / "both.json", *call[2:])
+    assert [line["text"] for line in lines] == ["hello"], "a record of all channels"
+
+
+def test_a_textgrid_of_a_part_of_a_longer_recording(tmp_path: Path) -> None:
+    talk(tmp_path / "part.wav", seconds=3.5)
+    text = 'File type = "ooTextFile"\nObject class = "TextGrid"\n\n5\n8.5\n<exists>\n1\n'
+    times = srt(tmp_path / "part.TextGrid", f'{text}"IntervalTier"\n"a"\n5\n8.5\n1\n6\n7.1\n"hi"\n')
+    by_times = ("--by", "times", "--times", times)
+    _, lines = segmented(tmp_path / "part.wav", tmp_path / "out.json", *by_times)
+    assert [(line["offset"], line["duration"]) for line in lines] == [(0.8, 1.5)]
+    talk(tmp_path / "part.wav", seconds=9.5)
+    segmented(tmp_path / "part.wav", tmp_path / "no.json", *by_times, "--max-rejects", 1)
+    assert "neither its end nor its length" in rejected(tmp_path / "no.json")[0]["reject_detail"]
+
+
+def test_cues_that_are_read_once_are_counted(tmp_path: Path) -> None:
+    """Five equal cues that touch were one, and nothing said so."""
+    talk(tmp_path / "call.wav")
+    cue = "{0}\n00:00:0{0},000 --> 00:00:0{1},000\nNo.\n"
+    times = srt(tmp_path / "call.srt", "\n".join(cue.format(at, at + 1) for at in range(5)))
+    call = (tmp_path / "call.wav", tmp_path / "out.json", "--by", "times", "--times", times)
+    report, lines = segmented(*call)
+    assert [(line["duration"], line["text"]) for line in lines] == [(5.2, "No.")]
+    note = "4 cues of subtitles show lines of the cue before, as captions that roll up do: they are read once"
+    assert report["details"]["repetitions"] == note
+    assert note in prepcli("segment", *call, "--dry-run").out
+    srt(times, "\n".join(cue.format(at, at).replace("000\n", "950\n") for at in range(5)))
+    report, lines = segmented(call[0], tmp_path / "other.json", *call[2:])
+    assert [line["text"] for line in lines] == ["No. No. No. No. No."]
+    assert "repetitions" not in report["details"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from prepcli.errors import RecordRejected
-from prepcli.formats.times.cues import read_cues
+from prepcli.formats.times.cues import note_on_repeated, read_cues
 from prepcli.formats.times.timed import Timed
 from tests.support.seeds import draw_for
 
@@ -17,7 +17,7 @@ WORDS = ("hello", "world,", "42", "don't", "größer", "你好", "Ünï", "a", "
 
 
 def cues(text: str, *, is_vtt: bool = False) -> list[tuple[float, float, str | None]]:
-    return [timed[:3] for timed in read_cues(text, "talk.srt", is_vtt=is_vtt)]
+    return [timed[:3] for timed in read_cues(text, "talk.srt", is_vtt=is_vtt).lines]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_vtt(text: str, expected: list[tuple[float, float, str]]) -> None:
 
 def test_a_voice_is_the_speaker_unless_there_are_several() -> None:
     text = "WEBVTT\n\n00:01.000 --> 00:02.000\n<v.loud Esme  Smith>Hi</v>\n\n00:03.000 --> 00:04.000\n<v A>Hi <v B>Ho\n"
-    assert read_cues(text, "talk.vtt", is_vtt=True) == [Timed(1, 2, "Hi", "Esme Smith"), Timed(3, 4, "Hi Ho")]
+    assert read_cues(text, "talk.vtt", is_vtt=True).lines == [Timed(1, 2, "Hi", "Esme Smith"), Timed(3, 4, "Hi Ho")]
 
 
 def test_lines_that_roll_up_are_read_once() -> None:
@@ -133,15 +133,27 @@ def test_words_that_are_highlighted_in_turn_are_one_cue() -> None:
         blocks.append(f"{index + 1}\n00:00:0{index},000 --> 00:00:0{index + 1},000\n[SPEAKER_01]: {text}\n")
     blocks.append("5\n00:00:05,000 --> 00:00:06,000\nyes\n")
     read = read_cues("\n".join(blocks), "talk.srt", is_vtt=False)
-    assert read == [Timed(0, 4, "the long way home", "SPEAKER_01"), Timed(5, 6, "yes")]
+    assert read == ([Timed(0, 4, "the long way home", "SPEAKER_01"), Timed(5, 6, "yes")], 3)
 
 
 def test_what_is_said_again_stays() -> None:
     for said in (["no", "no", "no", "yes", "yes", "well", "let us see", "good", "good"], ["no", "no", "no"]):
         blocks = [f"{at}\n00:00:0{at},000 --> 00:00:0{at + 1},000\n{text}\n" for at, text in enumerate(said)]
         assert [text for _, _, text in cues("\n".join(blocks))] == said
-    blocks = [f"{at}\n00:00:0{at},000 --> 00:00:0{at},500\nno\n" for at in range(9)]
-    assert len(cues("\n".join(blocks))) == 9, "with pauses between them"
+    for end in ("500", "950", "998"):
+        blocks = [f"{at}\n00:00:0{at},000 --> 00:00:0{at},{end}\nno\n" for at in range(9)]
+        assert len(cues("\n".join(blocks))) == 9, "with pauses between them"
+
+
+def test_equal_cues_that_touch_are_one_and_are_counted() -> None:
+    """They were one, and nothing said so, also if there were pauses of up to 0.1 s between them."""
+    for end in ("000", "001", "999"):
+        second = [at + (end != "999") for at in range(5)]
+        blocks = [f"{at}\n00:00:0{at},000 --> 00:00:0{second[at]},{end}\nno\n" for at in range(5)]
+        read = read_cues("\n".join(blocks), "talk.srt", is_vtt=False)
+        assert (len(read.lines), read.num_repeated) == (1, 4)
+    assert note_on_repeated(1).startswith("1 cue of subtitles shows lines")
+    assert note_on_repeated(1200).startswith("1,200 cues of subtitles show lines of the cue before")
 
 
 @pytest.mark.parametrize(
@@ -219,7 +231,7 @@ def test_webvtt_reads_the_same_cues(tmp_path: Path) -> None:
             (cue.start_in_seconds, cue.end_in_seconds, " ".join(cue.text.split()), cue.voice)
             for cue in webvtt.read(str(path))
         ]
-        ours = [timed[:4] for timed in read_cues(text, "talk.vtt", is_vtt=True)]
+        ours = [timed[:4] for timed in read_cues(text, "talk.vtt", is_vtt=True).lines]
         assert [(int(start), int(end), *rest) for start, end, *rest in ours] == [
             (int(start), int(end), *rest) for start, end, *rest in read
         ]

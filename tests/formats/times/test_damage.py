@@ -10,28 +10,8 @@ from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.times.recognition import FORMS
 from prepcli.formats.times.times import Times
 from tests.support.seeds import draw_for
+from tests.support.timed_texts import SEEDS, TABLES
 
-SEEDS = {
-    "a.srt": "1\n00:00:01,000 --> 00:00:02,500\none <i>x</i>\ntwo\n\n2\n00:00:03,000 --> 00:00:04,000\n{\\an8}on\n",
-    "a.vtt": "WEBVTT\n\nNOTE x\n\nSTYLE\n::cue {}\n\nid\n00:01.000 --> 00:02.000 align:start\n<v Ann>hi &amp; b\n",
-    "a.TextGrid": 'File type = "ooTextFile"\nObject class = "TextGrid"\n\nxmin = 0\nxmax = 2\ntiers? <exists>\n'
-    'size = 2\nitem [1]:\nclass = "IntervalTier"\nname = "words"\nxmin = 0\nxmax = 2\nintervals: size = 1\n'
-    'intervals [1]:\nxmin = 0\nxmax = 1\ntext = "a ""b"""\nitem [2]:\nclass = "TextTier"\nname = "p"\nxmin = 0\n'
-    'xmax = 2\npoints: size = 1\npoints [1]:\nnumber = 1\nmark = "x"\n',
-    "a.json": '{"segments": [{"start": 0, "end": 2.5, "text": " A b", "words": [{"word": "A", "start": 0, "end": 1}, '
-    '{"word": "b", "start": null}], "speaker": "x"}]}',
-    "all.json": json.dumps(
-        [
-            {"key": "a", "text": "你好 world", "timestamp": [[0, 200], [200, 400], [400, 900]]},
-            {"key": "b", "sentence_info": [{"text": "x", "start": 0, "end": 1, "spk": 0, "timestamp": [[0, 1]]}]},
-        ],
-        ensure_ascii=False,
-    ),
-    "a.ctm": ";; c\na 1 0.0 0.5 hello 0.9\na 1 0.5 0.5 wor<space>ld\nb 2 0 1 x\n",
-    "a.rttm": "SPEAKER a 1 0.0 0.5 <NA> <NA> ann <NA> <NA>\nSPKR-INFO a 1 <NA> <NA> <NA> unknown ann <NA>\n",
-    "a.txt": "0.5\t1.5\thello\n\\\t1\t2\n2,0\t3,0\tx\n",
-    "segments": "u1 a 0.0 1.0\nu2 a 1 -1 0\n",
-}
 PIECES = (
     *(
         b"",
@@ -62,16 +42,20 @@ def test_damaged_files_are_read_or_refused(tmp_path: Path, monkeypatch: pytest.M
     draw = draw_for("test_damaged_files_are_read_or_refused")
     num_read = 0
     for _ in range(NUM_FILES):
-        name = draw.choice(sorted(SEEDS))
-        data = SEEDS[name].encode()
+        seed = draw.choice(sorted(SEEDS))
+        name, data = Path(seed).name, SEEDS[seed].encode()
+        beside = TABLES.get(name, name)
+        Path(beside).write_text(SEEDS.get(beside, ""))
         for _ in range(draw.choice((0, 1, 1, 2, 5))):
             start = draw.randrange(len(data) + 1)
             data = data[:start] + draw.choice(PIECES) + data[start + draw.choice((0, 0, 1, 5, 20)) :]
         Path(name).write_bytes(data)
         try:
-            times = Times(name, draw.choice(("auto", "auto", *FORMS)), ["a.wav"])
+            path = draw.choice(("segments" if name in TABLES else name, "."))
+            times = Times(path, draw.choice((*["auto"] * 6, *FORMS)), ["a.wav"])
             for id in (None, "b"):
-                items = times.of("a.wav", id)
+                seconds = draw.choice((0.5, 2.0, 2000.0))
+                items = times.of("a.wav", id, draw.choice((None, None, 0, 1)), lambda seconds=seconds: seconds)
                 num_read += 1
                 for item in items:
                     assert all(timed.end >= timed.start for timed in (item, *item.words))
@@ -79,5 +63,6 @@ def test_damaged_files_are_read_or_refused(tmp_path: Path, monkeypatch: pytest.M
             list(times.unused())
         except (RecordRejected, UsageError) as error:
             assert str(error).isprintable(), error
-        Path(name).unlink()
+        for path in {name, beside}:
+            Path(path).unlink()
     assert num_read > NUM_FILES / 5

@@ -202,3 +202,36 @@ def test_no_text_is_lost_whatever_times_are_missing() -> None:
         assert line.text == segment["text"]
         assert text_of(line.words) == (line.text if timed else "")
         assert [item.start for item in line.words] == timed
+
+
+def assemblyai(**more: object) -> dict[str, object]:
+    """A result of AssemblyAI, whose words and utterances have milliseconds."""
+    words = [
+        {"text": "Smoke", "start": 250, "end": 650, "confidence": 0.9, "speaker": "A"},
+        {"text": "rises.", "start": 730, "end": 59_500, "confidence": 0.9, "speaker": "A"},
+    ]
+    return {"id": "1", "status": "completed", "text": "Smoke rises.", "words": words, "utterances": None} | more
+
+
+def test_milliseconds_of_assemblyai_show_beside_the_length_of_the_audio() -> None:
+    """They were read as seconds: the first minutes of an hour had the words of its first seconds."""
+    expected = (word(0.25, 0.65, " Smoke", "A"), word(0.73, 59.5, " rises.", "A"))
+    assert timed_of(assemblyai(audio_duration=60), "talk.json") == list(expected)
+    utterance = {"start": 250, "end": 59_500, "text": "Smoke rises.", "speaker": "A", "words": assemblyai()["words"]}
+    (line,) = timed_of(assemblyai(audio_duration=59, utterances=[utterance]), "talk.json")
+    assert line[:4] == (0.25, 59.5, "Smoke rises.", "A")
+    assert line.words == (expected[0]._replace(text="Smoke"), expected[1])
+    seconds = {"audio_duration": 60, "segments": [{"start": 0, "end": 61, "text": "a"}]}
+    assert timed_of(seconds)[0][:2] == (0, 61), "the length is rounded"
+
+
+@pytest.mark.parametrize("seconds", [58, 40, 3, 29_000])
+def test_a_length_that_shows_no_unit(seconds: float) -> None:
+    """Neither seconds nor milliseconds, or both, would lie in the audio."""
+    document = {
+        "audio_duration": seconds,
+        "words": [{"word": "a", "start": 1, "end": 60 if 9 < seconds < 99 else 59_500}],
+    }
+    with pytest.raises(RecordRejected, match="milliseconds") as rejected:
+        timed_of(document, "talk.json")
+    assert rejected.value.detail.endswith("divide them by 1,000, or give the audio that they are of")

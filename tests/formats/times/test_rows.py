@@ -26,6 +26,31 @@ def test_lines_of_the_nemo_forced_aligner_are_words_or_segments() -> None:
     assert list(by_channel([row for row in segments if row])) == [Timed(0, 0.5, "hello world"), Timed(1, 1.5, "yes")]
 
 
+@pytest.mark.parametrize(
+    ("channels", "taken"),
+    [("1", 0), ("A", 0), ("a", 0), ("2", 1), ("B", 1), ("3", 2), ("0", 0), ("12", 0), ("AB", 0), ("01", 0)],
+)
+def test_a_channel_is_counted_in_one_way(channels: str, taken: int) -> None:
+    """NIST counts from 1, or from A; a file with a channel 0 counts from 0. A channel alone was that of each record."""
+    rows = [row for channel in channels if (row := ctm_row(f"talk {channel} 0 1 {channel}", "x"))]
+    assert [timed.text for timed in by_channel(rows, taken, "x", set(channels))] == [f" {channels[0]}"]
+    other = 1 - min(taken, 1)
+    if len(channels) > 1:
+        assert [timed.text for timed in by_channel(rows, other, "x")] == [f" {channels[1]}"]
+        return
+    with pytest.raises(RecordRejected, match="missing_field") as rejected:
+        list(by_channel(rows, other, "x"))
+    why = f"x has times of one channel, {channels}, which counted from 0 is {taken}, and the channel of the record is"
+    assert f"{why} {other}: leave it out" in rejected.value.detail
+    assert len(list(by_channel(rows, None, "x"))) == 1
+
+
+@pytest.mark.parametrize("channel", ["<NA>", "-", "9" * 5000])
+def test_a_channel_that_is_none_says_nothing(channel: str) -> None:
+    rows = [row for row in [ctm_row(f"talk {channel} 0 1 a", "x")] if row]
+    assert len(list(by_channel(rows, 1, "x"))) == 1
+
+
 def test_words_of_two_channels_do_not_mix() -> None:
     rows = [ctm_row(f"talk {channel} 0 1 word", "x") for channel in "AB"]
     assert [timed.speaker for timed in by_channel([row for row in rows if row])] == ["A", "B"]

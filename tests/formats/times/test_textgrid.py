@@ -117,3 +117,20 @@ def test_praatio_and_textgrid_read_the_same_intervals(tmp_path: Path, form: str)
                 (same,) = (tier for tier in other.tiers if tier.name == name)
                 rounded = [(round(start, 5), round(end, 5), label) for start, end, label in ours]
                 assert [(float(row.minTime), float(row.maxTime), row.mark) for row in same if row.mark] == rounded
+
+
+PART = SHORT.replace("\n0\n2\n", "\n5\n8.5\n").format(size=1, tiers='"IntervalTier"\n"a"\n5\n8.5\n1\n6\n7.1\n"hi"')
+
+
+@pytest.mark.parametrize(("seconds", "start"), [(8.5, 6), (8.46, 6), (3.5, 1), (3.55, 1)])
+def test_a_part_of_a_recording_counts_from_its_start_or_that_of_the_recording(seconds: float, start: float) -> None:
+    """The length of the audio shows it: times were always those of the recording."""
+    assert read_textgrid(PART, "x", lambda: seconds) == [Timed(start, round(start + 1.1, 9), "hi")]
+    assert read_textgrid(PART, "x") == [Timed(6, 7.1, "hi")]
+
+
+@pytest.mark.parametrize("seconds", [3.7, 5, 8.3, 60])
+def test_a_part_of_a_recording_of_another_length_is_refused(seconds: float) -> None:
+    with pytest.raises(RecordRejected, match="bad_field") as rejected:
+        read_textgrid(PART, "x", lambda: seconds)
+    assert f"x: it lies from 5 to 8.5 s, and its audio lasts {seconds:g} s" in rejected.value.detail

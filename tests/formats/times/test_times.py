@@ -31,9 +31,9 @@ def texts(times: Times, path: str, id: str | None = None) -> list[str | None]:
     return [timed.text for timed in times.of(path, id)]
 
 
-def rejected(times: Times, path: str, id: str | None = None) -> str:
+def rejected(times: Times, path: str, id: str | None = None, channel: int | None = None, seconds: float = 9.0) -> str:
     with pytest.raises(RecordRejected) as error:
-        times.of(path, id)
+        times.of(path, id, channel, lambda: seconds)
     return str(error.value)
 
 
@@ -240,3 +240,84 @@ def test_wrong_calls(path: str, format: str, message: str) -> None:
     write("talk.srt", SRT.format("a"))
     with pytest.raises(UsageError, match=message):
         Times(path, format, ["talk.wav"])
+
+
+FORMS_IN_MS = {
+    "talk.json": json.dumps(
+        {"words": [{"text": text, "start": at, "end": at + 400} for at, text in ((0, "a"), (8600, "b"))]}
+    ),
+    "talk.txt": "0\t400\ta\n8600\t9000\tb\n",
+    "talk.ctm": "talk 1 0 400 a\ntalk 1 8600 400 b\n",
+    "all.json": json.dumps([{"key": "talk", "segments": [{"start": 0, "end": 9000, "text": "a"}]}, {"key": "x"}]),
+}
+
+
+@pytest.mark.parametrize("name", FORMS_IN_MS)
+def test_whole_numbers_far_beyond_the_end_may_be_milliseconds(name: str) -> None:
+    """The first line was read as 400 s of audio."""
+    times = Times(write(name, FORMS_IN_MS[name]), "auto", ["talk.wav"])
+    detail = rejected(times, "talk.wav", seconds=9.0)
+    assert "bad_field" in detail and f"{name}" in detail
+    assert "its times are whole numbers up to 9000, and the audio lasts 9 s: milliseconds? Seconds are read;" in detail
+    assert "" not in texts(times, "talk.wav"), "without the length of the audio"
+    assert times.of("talk.wav", seconds=lambda: 4500.0), "lines beyond the end are rejects of their own"
+
+
+def test_the_audio_is_measured_only_where_it_may_decide() -> None:
+    def seconds() -> float:
+        raise AssertionError
+
+    write("talk.srt", SRT.format("a").replace(",000", ",500", 1).replace("00:00:04", "01:00:04"))
+    assert len(Times("talk.srt", "auto", ["talk.wav"]).of("talk.wav", seconds=seconds)) == 2
+
+
+def test_a_file_that_names_another_recording() -> None:
+    """The words of b were those of a, because its file is called so."""
+    write("times/a.ctm", "b 1 0.0 0.5 one\n")
+    write("times/c.rttm", "SPEAKER b 1 0 1 <NA> <NA> ann <NA> <NA>\n")
+    times = Times("times", "auto", ["a.wav", "c.wav"])
+    assert rejected(times, "a.wav").endswith("there are no times for a, a.wav: times/a.ctm names b, and none of these")
+    assert "c.rttm names b" in rejected(times, "c.wav")
+    assert texts(times, "a.wav", "b") == [" one"], "the id of the record"
+
+
+@pytest.mark.parametrize("name", ["a b", "a_b", "a b.wav", "/data/x/a b.wav", "d/a b"])
+def test_a_file_that_names_its_recording_in_some_way(name: str) -> None:
+    """Rows have no blanks in names; `a b` exists twice, so that its stem does not name it."""
+    write("times/d/a b.ctm", f"{name.replace(' ', '_')} 1 0.0 0.5 one\n")
+    times = Times("times", "auto", ["d/a b.wav", "e/a b.wav"])
+    assert texts(times, "d/a b.wav") == [" one"]
+
+
+@pytest.mark.parametrize("table", ["segments", "text", "utt2spk"])
+def test_an_utterance_twice_in_a_data_directory(table: str) -> None:
+    """Both segments had the text of the first one."""
+    write("data/segments", "u1 talk 1.0 2.5\nu2 talk 0.0 1.0\nu3 x 0 1.5\n")
+    write("data/text", "u1 hello world\nu2 yes\nu3 no\n")
+    write("data/utt2spk", "u1 ann\nu2 bob\nu3 ann\n")
+    with Path("data", table).open("a") as file:
+        file.write("u1 x 3.0 3.5\n")
+    times = Times("data", "auto", ["talk.wav", "x.wav"])
+    detail = rejected(times, "talk.wav")
+    assert f"bad_field: data/{table}:4: the utterance u1 has a line before, 1, and one is needed" in detail
+    if table == "segments":
+        assert "data/segments:4: the utterance u1" in rejected(times, "x.wav")
+    else:
+        assert texts(times, "x.wav") == ["no"]
+
+
+@pytest.mark.parametrize("form", ["all.rttm", "times/talk.rttm", "all.ctm"])
+def test_items_have_the_channels_that_a_file_names(form: str) -> None:
+    """Records of `make-manifest` of both sides of a call had no channel, as it was with `segments` of Kaldi."""
+    row = "talk {0} {0} 1 <NA> <NA> {1} <NA> <NA>" if form.endswith("rttm") else "talk {0} {0} 1 {1}"
+    kind = "SPEAKER " if form.endswith("rttm") else ""
+    both = [kind + row.format(channel, who) + "\n" for channel, who in ((1, "ann"), (2, "bob"))]
+    path = write(form, "".join(both))
+    times = Times("times" if "/" in form else path, "auto", ["talk.wav", "other.wav"])
+    assert [(timed.start, timed.channel) for timed in times.of("talk.wav")] == [(1, 0), (2, 1)]
+    path = write(form, both[1])
+    times = Times("times" if "/" in form else path, "auto", ["talk.wav", "other.wav"])
+    assert [timed.channel for timed in times.of("talk.wav")] == [1]
+    path = write(form, both[0])
+    times = Times("times" if "/" in form else path, "auto", ["talk.wav", "other.wav"])
+    assert [timed.channel for timed in times.of("talk.wav")] == [None], "each CTM has the channel 1"

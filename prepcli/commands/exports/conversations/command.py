@@ -134,7 +134,8 @@ def conversations_to_tarred(
     audio = conversion(CONVERSATION, force_codec, target_sample_rate, more)
 
     def plan(workspace: "Workspace") -> "Plan[RecordUnit, AudioContents]":
-        return plan_shards(source, workspace, num_shards, shard_size or _SHARD_SIZE, shard_hours, seed_of(more))
+        size, seed = shard_size or _SHARD_SIZE, seed_of(more)
+        return plan_shards(source, workspace, num_shards, size, shard_hours, seed, has_ids=not is_duplex)
 
     def write(contents: "AudioContents", unit: "RecordUnit", writer: "UnitWriter") -> None:
         if agent_channel is None:

@@ -23,14 +23,17 @@ from prepcli.interface.printing import number_of
 from prepcli.jobs.record_job import RecordUnit, even_bounds, units_of
 from prepcli.jobs.source import RecordSource, items
 from prepcli.manifest.conversations import Turn, of_turn, turns_of
+from prepcli.manifest.parts import FieldKey
 from prepcli.manifest.record import Record, Value
 from prepcli.planning.arrays import Scratch, Values
+from prepcli.planning.hashing import Hashes, num_distinct
 from prepcli.planning.split import by_count, by_seconds, in_order, seconds_of, selected
 
 SOUND = "<sound>"
 _NEMO_PLACEHOLDERS = (SOUND, "<speech>")
 AUDIO_TAG = "[audio]"
 """The tag in a training config that stands for audio in a prompt; in YAML it needs quotes, else it is a list."""
+_ID = FieldKey("id", str, is_optional=True)
 _encode = msgspec.json.Encoder().encode
 _TURN_NAME = "{:07d}-{:02d}-{:08x}.{}"
 """The name of a member: the numbers of the conversation and of the turn, and the checksum of the audio. NeMo finds the
@@ -45,13 +48,15 @@ def plan_shards(
     shard_size: int,
     shard_hours: float | None,
     seed: int | None,
+    *,
+    has_ids: bool,
 ) -> Plan[RecordUnit, AudioContents]:
-    """Index the conversations, and divide them into shards.
+    """Index the conversations, and divide them into shards. `has_ids`: whether their ids are written.
 
     Raises:
         UsageError: an input has no conversations, or there are fewer than shards.
     """
-    records = source.read(workspace)
+    records = source.read(workspace, {"id": _ID} if has_ids else None)
     if num_shards is not None and num_shards > len(records):
         raise UsageError(
             f"{number_of(len(records), 'conversation')} cannot fill {num_shards} shards; lower {option('--num-shards')}"
@@ -69,7 +74,20 @@ def plan_shards(
     values = dict(source.layout(records, make))
     bounds, seconds = values["bounds"].tolist(), values["seconds"].tolist()
     units = units_of("shard", bounds, seconds, make=RecordUnit)
-    return records.plan(units, AudioContents(records, order=values["order"]))
+    notes = _notes_on_ids(records.index.keys["id"]) if has_ids else []
+    return records.plan(units, AudioContents(records, order=values["order"]), notes=notes)
+
+
+def _notes_on_ids(ids: Hashes) -> list[str]:
+    """A note if ids, of which these are the hashes, occur several times; 0 stands for none."""
+    its_own = ids[ids != 0]
+    if not (count := len(its_own) - num_distinct(its_own)):
+        return []
+    what = "1 conversation has" if count == 1 else f"{count:,} conversations have"
+    return [
+        f"{what} the id of an earlier one: NeMo reads all, but explain and compare cannot always tell them apart; give "
+        "them different ids"
+    ]
 
 
 def write_shard(contents: AudioContents, unit: RecordUnit, writer: UnitWriter, wanted: Conversion, form: str) -> None:
@@ -158,15 +176,16 @@ def _pair(
             rejected = RecordRejected(RejectReason.BAD_FIELD, f"{wrong}: {option('--form', 'nemo')} keeps it")
             raise of_turn(place, rejected)
     key = f"{number:07d}"
-    turns: list[dict[str, str]] = []
+    turns: list[dict[str, Any]] = []
     for turn, stored in made:
         text = SOUND if stored is not None else turn.text or ""
         name = {"User": "human", "Assistant": "gpt"}[turn.role]
-        is_joined = turns and turns[-1]["from"] == name and SOUND in (text, turns[-1]["value"])
-        if is_joined:
-            turns[-1]["value"] += f"\n{text}"
-        else:
-            turns.append({"from": name, "value": text})
+        more = {field: value for field, value in turn.more.items() if stored is None or field != "sampling_rate"}
+        before = turns[-1] if turns else {"value": ""}
+        if {**before, "value": SOUND} == {"from": name, "value": SOUND, **more} and SOUND in (text, before["value"]):
+            before["value"] += f"\n{text}"
+        else:  # NeMo reads the same turns if a text and the audio next to it are not joined
+            turns.append({"from": name, "value": text, **more})
     changes: dict[str, Value] = {
         "sound": f"{key}.{audio[0].format}",
         "conversations": msgspec.Raw(_encode(turns)),

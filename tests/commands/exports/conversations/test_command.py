@@ -157,6 +157,51 @@ def test_pairs_of_which_nemo_would_read_something_else(corpus: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("form", ["nemo", "sharegpt-webdataset"])
+def test_an_id_that_occurs_several_times(corpus: Path, tmp_path: Path, form: str) -> None:
+    """Names in tars are unique, and NeMo reads all; other commands take them for one, and nothing said so."""
+    lines = share_gpt_lines()
+    write_lines(
+        corpus / "same.jsonl", [line | {"id": line["id"] if number < 7 else "s0"} for number, line in enumerate(lines)]
+    )
+    out = tmp_path / "out"
+    report = made(corpus / "same.jsonl", out, "--form", form)
+    assert report["records_out"] == 9
+    assert any("2 conversations have the id of an earlier one: NeMo reads all" in note for note in report["notes"])
+    (tar,) = out.glob("*.tar")
+    with tarfile.open(tar) as opened:
+        names = opened.getnames()
+    assert len(set(names)) == len(names) == (9 if form == "nemo" else 18)
+    write_lines(corpus / "none.jsonl", [{name: line[name] for name in line if name != "id"} for line in lines])
+    report = made(corpus / "none.jsonl", tmp_path / "none", "--form", form)
+    assert not any("the id of" in note for note in report["notes"])
+
+
+@pytest.mark.parametrize("form", ["nemo", "sharegpt-webdataset"])
+def test_further_fields_of_turns_are_kept(corpus: Path, tmp_path: Path, form: str) -> None:
+    """Pairs lost them: a trainer learned from turns whose `loss` was false."""
+    (first, *_) = share_gpt_lines()
+    first["conversations"][0]["loss"] = False
+    first["conversations"][1] |= {"loss": True, "tool_calls": [{"name": "x"}]}
+    audio = {"from": "User", "type": "audio", "value": RECORDS[0]["audio_filepath"], "words": [1], "sampling_rate": 8}
+    second = {"conversations": [text("User", "What?") | {"loss": False}, audio, text("User", "Say!")]}
+    write_lines(corpus / "more.jsonl", [first, second])
+    made(corpus / "more.jsonl", tmp_path / "out", "--form", form)
+    if form == "nemo":
+        lines = read_lines(tmp_path / "out/manifest_0.jsonl")
+    else:
+        lines = [json.loads(data) for name, data in members(tmp_path / "out/shard-0.tar").items() if ".json" in name]
+    fields = ("loss", "tool_calls", "words")
+    kept = [[{key: turn[key] for key in fields if key in turn} for turn in line["conversations"]] for line in lines]
+    answer = {"loss": True, "tool_calls": [{"name": "x"}]}
+    assert kept == [
+        [*([{"loss": False}] * (2 if form == "nemo" else 1)), answer],  # "Write: <sound>" is two turns of NeMo's
+        [{"loss": False}, {"words": [1]}, {}],
+    ]
+    if form == "sharegpt-webdataset":
+        assert [turn["value"] for turn in lines[1]["conversations"]] == ["What?", "<sound>", "Say!"]
+
+
+@pytest.mark.parametrize("form", ["nemo", "sharegpt-webdataset"])
 def test_a_finished_set_is_an_input(corpus: Path, tmp_path: Path, form: str) -> None:
     made(corpus / "share_gpt.jsonl", tmp_path / "one", "--form", form, "--num-shards", 2)
     made(tmp_path / "one", tmp_path / "two", "--form", form, "--num-shards", 1)
