@@ -2,6 +2,7 @@
 
 import json
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -55,7 +56,7 @@ def test_damaged_files_are_read_or_refused(tmp_path: Path, monkeypatch: pytest.M
             times = Times(path, draw.choice((*["auto"] * 6, *FORMS)), ["a.wav"])
             for id in (None, "b"):
                 seconds = draw.choice((0.5, 2.0, 2000.0))
-                items = times.of("a.wav", id, draw.choice((None, None, 0, 1)), lambda seconds=seconds: seconds)
+                items = times.of("a.wav", id, draw.choice((None, None, 0, 1)), partial(float, seconds))
                 num_read += 1
                 for item in items:
                     assert all(timed.end >= timed.start for timed in (item, *item.words))
