@@ -182,10 +182,10 @@ def test_what_the_wheel_says_of_itself(wheel: Path) -> None:
     without_extras = [one for one in metadata.get_all("Requires-Dist", []) if "extra ==" not in one]
     # What a login node can do without: some 5 GB.
     assert not [one for one in without_extras if re.match("torch|nemo|lhotse|matplotlib", one)]
-    extras = {"models", "nemo", "lhotse", "s3", "parquet", "plot", "hf", "basic", "score", "dask", "ray"}
+    extras = {"models", "nemo", "lhotse", "s3", "parquet", "plot", "hf", "basic", "score", "av", "dask", "ray"}
     assert set(metadata.get_all("Provides-Extra", [])) == extras | {"all"}
     needs = [re.split(r";? extra == ", one)[::-1] for one in metadata.get_all("Requires-Dist", []) if "extra ==" in one]
-    apart = ("'all'", "'dask'", "'ray'")  # a cluster has its own
+    apart = ("'all'", "'dask'", "'ray'", "'av'")  # a cluster has its own, and all nodes need the same decoder
     assert {need for extra, need in needs if extra == "'all'"} == {need for extra, need in needs if extra not in apart}
     # It has no wheel for its requirement webrtcvad.
     assert "resemblyzer" not in str(metadata).lower().partition("\n\n")[0]

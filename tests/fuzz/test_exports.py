@@ -44,8 +44,11 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("exports")
     manifest = write_lines(folder / "m.json", read_lines(MINI_CORPUS / "manifest.json")[:8])
     chats = write_conversations(manifest)
+    texts = folder / "m.txt"
+    texts.write_text("".join(f"{line['text']}\n" for line in read_lines(manifest)))
+    sources = {"conversations-to-tarred": chats, "texts-to-shards": texts}
     for kind, (command, *options) in KINDS.items():
-        source = chats if command == "conversations-to-tarred" else manifest
+        source = sources.get(command, manifest)
         where: tuple[object, ...] = () if kind == "texts" else ("--audio-base-dir", MINI_CORPUS)
         done = prepcli(command, source, folder / kind, *options, *where, "--num-workers", 1)
         assert done.code == 0, done.err

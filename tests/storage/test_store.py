@@ -33,7 +33,7 @@ def test_in_and_out_of_the_store_are_as_on_a_disk(
     command: str, bucket: Bucket, run: Prepcli, mini_corpus: Path, stored_corpus: str, tmp_path: Path
 ) -> None:
     command, options = command.partition(" ")[0], COMMANDS[command]
-    name = "manifest.json"
+    name = {"texts-to-shards": "transcripts.txt"}.get(command, "manifest.json")
     if command == "conversations-to-tarred":
         name = "chats.jsonl"
         mini_corpus = Path(shutil.copytree(mini_corpus, tmp_path / "corpus"))

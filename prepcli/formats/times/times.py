@@ -136,12 +136,12 @@ class Times:
         """
         names = self._names(relative_path, id)
         if self._lines is not None:
-            place, timed = self._lines.path, self._from_lines(self._lines, names, channel)
+            place, form, timed = self._lines.path, self.form, self._from_lines(self._lines, names, channel)
         else:
             place, form = self._file_of(names)
             names = names._replace(id=id)
             timed = self._read(place, form, names, channel, seconds)
-        if seconds is not None:
+        if seconds is not None and form not in ("srt", "vtt"):  # their times say what is hours, minutes and seconds
             check_unit(timed, seconds, place)
         return sorted(timed, key=lambda item: item.start)
 
