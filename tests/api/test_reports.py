@@ -113,6 +113,7 @@ def test_the_text_of_too_many_rejects(work: Callable[[], None]) -> None:
     assert f"{raised.value.report}\n" == done.out
 
 
+@pytest.mark.slow
 def test_the_text_of_a_download(serve: Serve, tmp_path: Path) -> None:  # noqa: F811
     url = serve().url
     words = ("download", "an4", "--data-root", tmp_path / "d", "--base-url", url)

@@ -112,6 +112,7 @@ def test_amr(tmp_path: Path, magic: bytes, frame: bytes, rate: int) -> None:
         probe_bytes(path.read_bytes()[:-5], "a.amr")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("decoder")
 @pytest.mark.parametrize("name", ["a.m4a", "first.m4a", "a.aac", "a.wma", "a.webm"])
 def test_cut_short(tmp_path: Path, speech: Samples, name: str) -> None:
@@ -149,6 +150,7 @@ PLAYLISTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("decoder")
 @pytest.mark.parametrize("kind", PLAYLISTS)
 def test_a_playlist_names_a_file(tmp_path: Path, speech: Samples, kind: str) -> None:

@@ -40,6 +40,7 @@ def test_segments(tmp_path: Path, speech: Samples, rate: int, mode: str, channel
     assert not wrong
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoder", ENCODERS)
 @pytest.mark.parametrize("xing", [True, False])
 @pytest.mark.parametrize("kind", ["constant", "variable"])

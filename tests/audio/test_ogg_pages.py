@@ -67,6 +67,7 @@ def test_other_data(format: str) -> None:
     assert not longer.is_plain
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["ogg", "opus"])
 @pytest.mark.parametrize("channels", [1, 2])
 def test_files_one_after_the_other(format: str, channels: int, tmp_path: Path, no_tools: None) -> None:

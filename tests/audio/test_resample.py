@@ -99,6 +99,7 @@ def test_bad_arguments() -> None:
         resample(np.zeros(5, np.int16), 16000, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("old", "new"), RATES)
 @pytest.mark.parametrize("dtype", [np.int16, np.int32, np.float32])
 def test_pieces_do_not_change_the_result(

@@ -177,6 +177,7 @@ FORMATS = ("tarred", "shar", "wenet", "webdataset", "zip", "parquet")
 EXTENSIONS = {"--audio-column": "flac", "--text-column": "text", "--speaker-column": "speaker", "--id-column": "id"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize("option", ["--split", *EXTENSIONS, "--lang-column"])
 def test_a_nonsense_text_on_a_data_set(kind: str, option: str, sets: Path, tmp_path: Path) -> None:

@@ -87,6 +87,7 @@ def test_estimate_token_bins(tmp_path: Path) -> None:
         assert "would replace the input" in done.error_line
 
 
+@pytest.mark.slow
 def test_files_of_earlier_output_are_replaced(tmp_path: Path) -> None:
     for _ in range(2):
         done = prepcli("estimate-bins", MINI, "-b", 2, "--plot", tmp_path / "a.png", "--write-config", tmp_path / "a.y")

@@ -48,6 +48,7 @@ def copied(made: Path, folder: Path) -> Path:
     return folder / "out"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", CONTENTS)
 @pytest.mark.parametrize("name", FILES)
 def test_a_damaged_file_is_treated_as_missing(made: Path, tmp_path: Path, name: str, content: str) -> None:

@@ -53,6 +53,7 @@ def lose(name: str, per_mode: int, record_property: Callable[[str, object], None
     assert found == []
 
 
+@pytest.mark.slow
 def test_a_loss(record_property: Callable[[str, object], None]) -> None:
     lose("tarred", 1, record_property)
 

@@ -46,7 +46,7 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     chats = write_conversations(manifest)
     texts = folder / "m.txt"
     texts.write_text("".join(f"{line['text']}\n" for line in read_lines(manifest)))
-    sources = {"conversations-to-tarred": chats, "texts-to-shards": texts}
+    sources: dict[str | int, Path] = {"conversations-to-tarred": chats, "texts-to-shards": texts}
     for kind, (command, *options) in KINDS.items():
         source = sources.get(command, manifest)
         where: tuple[object, ...] = () if kind == "texts" else ("--audio-base-dir", MINI_CORPUS)

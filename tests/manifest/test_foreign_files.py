@@ -141,6 +141,7 @@ def verify(out: Path) -> Outcome:
     return prepcli_process("verify", out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("look", [inspect, verify])
 @pytest.mark.parametrize(
     "name",

@@ -350,6 +350,7 @@ def save(value: Any) -> Callable[[Path], None]:
     return lambda path: torch.save(value(torch.load(path)), path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("damage", "words"),
     [

@@ -67,6 +67,7 @@ def test_another_threshold_embeds_nothing_again(tmp_path: Path, manifest: Path, 
     assert encoder.num_embedded == 2 * COUNT
 
 
+@pytest.mark.slow
 def test_the_embeddings_of_another_run_are_used(tmp_path: Path, manifest: Path, encoder: ToyEncoder) -> None:
     first, second, third = (tmp_path / name for name in ("first", "second", "third"))
     extend(manifest, first, *AUDIO, "--context-min-ssim", -1)
@@ -92,6 +93,7 @@ def test_no_model_is_loaded_if_there_is_nothing_to_embed(
     assert tree(tmp_path / "other") == before
 
 
+@pytest.mark.slow
 def test_only_what_is_not_there_or_was_changed_is_embedded(tmp_path: Path, manifest: Path, encoder: ToyEncoder) -> None:
     records = read_lines(manifest)
     for record in records:
@@ -154,6 +156,7 @@ def test_embeddings_of_something_else_are_not_used(
     assert other.num_embedded == COUNT
 
 
+@pytest.mark.slow
 def test_the_summary_says_what_other_thresholds_keep(tmp_path: Path, manifest: Path, encoder: ToyEncoder) -> None:
     extend(manifest, tmp_path / "all", *AUDIO, "--context-min-ssim", -1)
     found = np.array([line["context_speaker_similarity"] for line in lines(tmp_path / "all")])
@@ -168,6 +171,7 @@ def test_the_summary_says_what_other_thresholds_keep(tmp_path: Path, manifest: P
     assert sum(report["details"]["similarity_histogram"]["counts"]) == COUNT // 2
 
 
+@pytest.mark.slow
 def test_the_picture_shows_the_threshold_and_what_it_leaves_out(
     tmp_path: Path, manifest: Path, encoder: ToyEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -148,6 +148,7 @@ def test_similar_pairs(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert similarities == pytest.approx([exact[pair] for pair in expected])
 
 
+@pytest.mark.slow
 def test_with_resemblyzer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Synthetic voices: half of the utterances of two speakers have another name."""
     need_package("resemblyzer")

@@ -111,6 +111,7 @@ def clips(page: str) -> list[bytes]:
     return [base64.b64decode(data) for data in re.findall(r'src="data:audio/flac;base64,([^"]+)"', page)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_set", [False, True])
 def test_a_dialogue_can_be_read_and_heard(is_set: bool, tmp_path: Path) -> None:
     source = EXAMPLES / "nemo.jsonl"

@@ -123,6 +123,7 @@ def test_a_data_set_gives_the_same_measures(few: Path, tmp_path: Path, kind: str
     assert again == found
 
 
+@pytest.mark.slow
 def test_too_short_silent_and_without_text(tmp_path: Path) -> None:
     need_package("silero_vad")
     need_package("py3langid")

@@ -32,6 +32,7 @@ def talk(tmp_path: Path) -> Iterator[Path]:
         yield tmp_path / "talks"
 
 
+@pytest.mark.slow
 def test_parts_meet_in_pauses_and_lose_nothing(talk: Path, tmp_path: Path) -> None:
     report, lines = segmented(talk, tmp_path / "parts.json")
     assert report["units"] == 6
@@ -55,6 +56,7 @@ def test_ranks_and_engines_make_the_same_bytes(talk: Path, tmp_path: Path) -> No
     assert (tmp_path / "one.json").read_bytes() == (tmp_path / "three.json").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_part_without_speech_and_a_damaged_part_are_rejects_of_their_own(tmp_path: Path) -> None:
     speech, rate = soundfile.read(MINI_CORPUS / "long/s01.flac", dtype="int16")
     silence = np.zeros(65 * rate, np.int16)

@@ -61,6 +61,7 @@ def no_array(content: Members) -> None:
     content[0] = (content[0][0], b"codes")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tar", "change", "message"),
     [

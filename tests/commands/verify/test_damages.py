@@ -325,6 +325,7 @@ def test_what_is_whole(sets: Path, tmp_path: Path, kind: str, state: str) -> Non
     assert done.json["hashes_known"] == (state == "with state")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", ["with state", "without state"])
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: f"{damage.kind}: {damage.name}")
 def test_damage_is_found(sets: Path, tmp_path: Path, damage: Damage, state: str) -> None:

@@ -209,6 +209,7 @@ DAMAGE: dict[Callable[[Path], None], str] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("records", ["with records", "without records"])
 @pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: damage.__name__)
 def test_damage_is_found(whole: Path, tmp_path: Path, damage: Callable[[Path], None], records: str) -> None:

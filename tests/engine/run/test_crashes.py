@@ -81,6 +81,7 @@ def test_crashes_without_end_are_not_about_records(tmp_path: Path, monkeypatch: 
     assert len(attempts) == MAX_CRASHES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_workers", [1, slow(3)])
 @pytest.mark.parametrize(
     ("command", "options"),

@@ -51,6 +51,7 @@ def test_kinds(source: str, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.parametrize("source", ["webdataset", "raw list"])
 def test_only_records_in_containers_are_noted(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,6 +70,7 @@ def voice(seconds: float, rate: int, seed: int = 0) -> NDArray[np.float32]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "form",
     [
