@@ -72,6 +72,7 @@ def test_shards_for_wenet_and_file_lists(tmp_path: Path) -> None:
         assert checked.code == 0, checked.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "extra"),
     [

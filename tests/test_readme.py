@@ -73,6 +73,7 @@ def test_git_ignores_what_the_tours_write_into_a_checkout(name: str) -> None:
     assert done.stdout.split() == made
 
 
+@pytest.mark.slow
 def test_the_example_of_the_readme(tmp_path: Path) -> None:
     need_package("pyloudnorm")
     commands = shown(README)

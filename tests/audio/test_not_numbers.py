@@ -69,6 +69,7 @@ def test_loud_samples_are_not_damage() -> None:
     assert len(read_segment(data, probe_bytes(data, "a"), 5, 0)) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [

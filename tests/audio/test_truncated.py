@@ -100,6 +100,7 @@ def test_flac_of_unknown_length(speech: Samples) -> None:
         assert refusal(streamed[:-last]) == ("a.audio ends early or is damaged: its last FLAC frame is not whole")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["ogg", "opus"])
 def test_ogg(speech: Samples, format: str) -> None:
     data = encode(speech, 16000 if format == "opus" else 22050, format)

@@ -123,6 +123,7 @@ def plain(inputs: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, t
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("command", "option"), texts())
 def test_a_nonsense_text(
     command: str,

@@ -113,6 +113,7 @@ def test_verify(sets: Path, data: st.DataObject, kind: str, with_records: bool) 
             assert all(len(line) < 3000 for line in problems)
 
 
+@pytest.mark.slow
 def test_a_link_in_a_tar_is_not_audio(sets: Path, tmp_path: Path) -> None:
     """Found by fuzzing: what a link points to is not there."""
     shutil.copytree(sets / "shar", tmp_path / "shar", ignore=shutil.ignore_patterns("codes_*"))

@@ -260,6 +260,7 @@ def refuse_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, name, refuse)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("manifests", [one_large, mixed, many_compressed])
 def test_the_next_start_reads_nothing(manifests: Manifests, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = manifests(tmp_path)

@@ -219,6 +219,7 @@ def test_shorten_compressed_ulaw_asks_for_sph2pipe(tmp_path: Path, shortened: Sa
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["bin", ".lhotse/tools/sph2pipe-2.5"])
 @pytest.mark.parametrize("missing", [0, 1])
 def test_sph2pipe_is_called_as_it_wants(tmp_path: Path, shortened: Samples, place: str, missing: int) -> None:

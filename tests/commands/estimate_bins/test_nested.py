@@ -84,6 +84,7 @@ def speech(rng: np.random.Generator, count: int, kind: int) -> tuple[Array, Arra
     return durations.astype(np.float32), (rates * durations).astype(np.int32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", range(5))
 @pytest.mark.parametrize("seed", range(4))
 def test_bins_are_those_of_the_walk(kind: int, seed: int) -> None:

@@ -127,6 +127,7 @@ def test_a_page_of_each_kind(kind: str, request: pytest.FixtureRequest) -> None:
     assert page.count("<table") == page.count("</table>") >= 2
 
 
+@pytest.mark.slow
 def test_the_tile_says_how_many_languages_it_leaves_out(tmp_path: Path) -> None:
     page = page_of(look(MINI_CORPUS / "manifest.json"), [], "")
     assert "<b>en, it, es, de, 1 more</b><span>languages</span>" in page

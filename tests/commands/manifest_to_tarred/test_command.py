@@ -416,6 +416,7 @@ def test_undo_keeps_a_file_of_others_in_the_place_of_a_shard(tmp_path: Path) -> 
     assert not (out / "audio_3.tar").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [[], ["--no-shard-manifests"]])
 def test_readers_of_a_folder_see_the_version_that_is_whole(tmp_path: Path, options: list[str]) -> None:
     out, second = make(tmp_path, *options)

@@ -46,6 +46,7 @@ def test_a_page_of_others_stays(write: Callable[[Path], Outcome], text: str, tmp
     assert list(tmp_path.iterdir()) == [page]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("write", [write_inspection, write_rules])
 def test_pages_of_prepcli_are_replaced(write: Callable[[Path], Outcome], tmp_path: Path) -> None:
     page = tmp_path / "page.html"

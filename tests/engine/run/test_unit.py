@@ -70,6 +70,7 @@ class Fault:
         monkeypatch.setattr(os, name, broken)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nth", [1, 2, 3, 4, 5, 6])
 @pytest.mark.parametrize(
     ("name", "number", "words"),

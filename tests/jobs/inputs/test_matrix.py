@@ -30,6 +30,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("writer", WRITERS)
 @pytest.mark.parametrize("source", SOURCES)
 def test_audio_is_copied_byte_for_byte(source: str, writer: str, sources: dict[str, Path], tmp_path: Path) -> None:
