@@ -27,7 +27,7 @@ differ by more than rounding.
 _TOO_NEW = 19
 
 
-class Decoded(NamedTuple):
+class AudioShape(NamedTuple):
     """The properties of decoded audio: `num_samples` is per channel."""
 
     sampling_rate: int
@@ -44,7 +44,7 @@ def is_installed() -> bool:
     return find_spec("av") is not None and int(version("av").partition(".")[0]) < _TOO_NEW
 
 
-def decode(source: Source, demuxer: str, output: IO[bytes]) -> Decoded | str:
+def decode(source: Source, demuxer: str, output: IO[bytes]) -> AudioShape | str:
     """Write all samples of the first audio stream to `output`: float32, the channels interleaved.
 
     Returns:
@@ -68,7 +68,7 @@ def decode(source: Source, demuxer: str, output: IO[bytes]) -> Decoded | str:
     return found
 
 
-def _write_samples(container: "InputContainer", output: IO[bytes]) -> Decoded | str:
+def _write_samples(container: "InputContainer", output: IO[bytes]) -> AudioShape | str:
     """Write all samples of the first audio stream, as `decode` does; an error of PyAV is raised."""
     from av.audio.resampler import AudioResampler
 
@@ -93,4 +93,4 @@ def _write_samples(container: "InputContainer", output: IO[bytes]) -> Decoded | 
     if len(properties) != 1:
         return "its properties change" if properties else "it has no audio"
     sampling_rate, num_channels = properties.pop()
-    return Decoded(sampling_rate, num_samples, num_channels)
+    return AudioShape(sampling_rate, num_samples, num_channels)
