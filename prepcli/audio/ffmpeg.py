@@ -20,7 +20,7 @@ from prepcli.audio.containers import MP4_BOXES, boxes
 from prepcli.audio.external import run_tool
 from prepcli.audio.info import FFMPEG, AudioInfo, unreadable
 from prepcli.audio.source import ByteSource, FileSource, Source, identity
-from prepcli.errors import RecordRejected
+from prepcli.errors import RecordRejected, naming
 from prepcli.processes.notes import note
 from prepcli.storage.input_files import read_at
 
@@ -187,7 +187,8 @@ def _decode(source: Source, format: Format, name: str) -> _Decoded:
     output = tempfile.TemporaryFile()  # noqa: SIM115 - it is kept
     advice = INSTALL
     if pyav.is_installed():
-        found = pyav.decode(source, format.demuxer, output)
+        with naming(name):
+            found = pyav.decode(source, format.demuxer, output)
         if not isinstance(found, str):
             note(BY_PYAV)
             output.flush()

@@ -51,7 +51,7 @@ def decode(source: Source, demuxer: str, output: IO[bytes]) -> AudioShape | str:
         The properties of the audio. Or, in a few words, why the file is left to ffmpeg; then `output` is empty.
 
     Raises:
-        OSError: if `output` cannot be written.
+        OSError: if the source cannot be read, or `output` cannot be written.
     """
     import av
 

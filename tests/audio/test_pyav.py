@@ -1,12 +1,14 @@
 """PyAV without ffmpeg, and what it leaves to ffmpeg. test_ffmpeg.py compares the samples of both."""
 
+import errno
 import io
+import os
 from pathlib import Path
 
 import pytest
 
 from prepcli.audio import ffmpeg, pyav
-from prepcli.audio.probe import probe
+from prepcli.audio.probe import probe, probe_bytes
 from prepcli.audio.source import ByteSource
 from prepcli.errors import RecordRejected
 from tests.audio.conftest import Samples
@@ -25,6 +27,22 @@ def test_what_is_left_to_ffmpeg(tmp_path: Path, speech: Samples, monkeypatch: py
         found = pyav.decode(ByteSource(data), demuxer, output)
         assert isinstance(found, str) and why in found
         assert output.getvalue() == b"" and output.tell() == 0
+
+
+def test_a_read_error_is_the_machines(tmp_path: Path, speech: Samples, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stops the run, and names the file: the record is not damaged."""
+
+    class Failing(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            if self.tell():
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            return super().read(size)
+
+    import_pyav(monkeypatch)
+    monkeypatch.setattr(ByteSource, "for_process", lambda source: Failing(source.data))
+    with pytest.raises(OSError, match=r"a\.m4a") as caught:
+        probe_bytes(encoded(tmp_path, speech, "a.m4a").read_bytes(), "a.m4a")
+    assert caught.value.errno == errno.EIO
 
 
 @pytest.mark.parametrize(("version", "is_used"), [("14.0.0", True), ("18.1.0", True), ("19.0.2", False)])
