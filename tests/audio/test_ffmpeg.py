@@ -125,8 +125,7 @@ def test_cut_short(tmp_path: Path, speech: Samples, name: str) -> None:
         assert caught.value.detail.isprintable() and "0x" not in caught.value.detail
 
 
-@pytest.mark.usefixtures("decoder")
-def test_mp4_with_a_damaged_index(tmp_path: Path, speech: Samples) -> None:
+def test_mp4_with_a_damaged_index(tmp_path: Path, speech: Samples, decoder: str) -> None:
     """Its numbers are made absurd one by one: a reject, unless ffmpeg reads the same audio all the same."""
     data = encoded(tmp_path, speech[:8000], "a.m4a").read_bytes()
     index = next(box for box in boxes(ByteSource(data)) if box.kind == b"moov")
@@ -138,7 +137,8 @@ def test_mp4_with_a_damaged_index(tmp_path: Path, speech: Samples) -> None:
             assert probe_bytes(broken, "a.m4a") == probe_bytes(data, "a.m4a")
         except RecordRejected as rejected:
             refused.append(rejected.detail)
-    assert len(refused) >= 2, refused
+    # PyAV seeks, and needs no correction of the index, so it also reads the file whose number of offsets is absurd.
+    assert len(refused) >= (3 if decoder == "ffmpeg" else 2), refused
     assert all("ends early" in detail or "damaged" in detail for detail in refused)
 
 
