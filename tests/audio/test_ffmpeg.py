@@ -125,6 +125,19 @@ def test_cut_short(tmp_path: Path, speech: Samples, name: str) -> None:
         assert caught.value.detail.isprintable() and "0x" not in caught.value.detail
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("decoder")
+def test_a_packet_that_is_marked_as_damaged(tmp_path: Path, speech: Samples) -> None:
+    """In the middle of MPEG-TS: its decoder would give samples all the same."""
+    soundfile.write(tmp_path / "source.wav", speech, 16000)
+    tool("ffmpeg", "-v", "error", "-i", tmp_path / "source.wav", "-c:a", "aac", tmp_path / "a.ts")
+    data = bytearray((tmp_path / "a.ts").read_bytes())
+    assert probe_bytes(bytes(data), "a.ts").num_samples > 0.9 * len(speech)
+    data[len(data) // 188 // 2 * 188 + 1] |= 0x80  # transport_error_indicator
+    with pytest.raises(RecordRejected, match="damaged"):
+        probe_bytes(bytes(data), "a.ts")
+
+
 def test_mp4_with_a_damaged_index(tmp_path: Path, speech: Samples, decoder: str) -> None:
     """Its numbers are made absurd one by one: a reject, unless ffmpeg reads the same audio all the same."""
     data = encoded(tmp_path, speech[:8000], "a.m4a").read_bytes()
