@@ -33,7 +33,7 @@ from prepcli.processes import owner as owners
 from prepcli.processes.owner import DELETE_SECONDS, Owner, clock_of, start_time, this_place, touching
 from prepcli.processes.ranks import Rank
 from prepcli.processes.signals import InterruptedBySignal
-from prepcli.processes.workers import interrupt
+from prepcli.processes.workers import interrupt, interruptible
 from tests.engine.toy import ToyJob, ToyPlan, ToyUnit
 from tests.support.running import HANG_SECONDS
 
@@ -132,7 +132,7 @@ def test_a_signal_as_the_signs_of_life_begin_ends_them(tmp_path: Path, monkeypat
         interrupt(InterruptedBySignal("stopped"))
 
     monkeypatch.setattr(threading.Thread, "start", start)
-    with pytest.raises(InterruptedBySignal), touching(tmp_path / "sign"):
+    with pytest.raises(InterruptedBySignal), interruptible(), touching(tmp_path / "sign"):
         raise AssertionError("the block does not begin")
     assert "sign of life" not in [thread.name for thread in threading.enumerate()]
 

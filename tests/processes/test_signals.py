@@ -1,9 +1,11 @@
 """A stop signal interrupts at once, but never the work with processes."""
 
+import importlib
 import os
 import shutil
 import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,45 @@ def test_a_signal_interrupts_at_once() -> None:
         os.kill(os.getpid(), signal.SIGUSR1)
         reached.append("after")
     assert not reached
+
+
+STOPPED_MODULE = """
+import os
+import signal
+import time
+
+os.kill(os.getpid(), signal.SIGUSR1)
+os.kill(os.getpid(), signal.SIGTERM)
+time.sleep(0.1)
+IS_WHOLE = True
+"""
+
+
+def test_not_within_an_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch calls Python from C++ functions that may not raise while it is imported: an exception would abort."""
+    (tmp_path / "stopped_module.py").write_text(STOPPED_MODULE)
+    monkeypatch.syspath_prepend(tmp_path)
+    reached = []
+    with pytest.raises(InterruptedBySignal, match="stopped by SIGUSR1"), stop_on_signals():
+        reached.append(importlib.import_module("stopped_module").IS_WHOLE)
+        time.sleep(60)
+        reached.append("after")
+    assert reached == [True]
+
+
+def test_but_within_a_run_that_an_import_has_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "running_module.py").write_text("""
+import os
+import signal
+from prepcli.processes.signals import stop_on_signals
+
+with stop_on_signals():
+    os.kill(os.getpid(), signal.SIGUSR1)
+    raise RuntimeError("it has gone on")
+""")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(InterruptedBySignal):
+        importlib.import_module("running_module")
 
 
 def test_it_waits_for_the_end() -> None:

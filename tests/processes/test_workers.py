@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from prepcli.errors import IncompleteError
-from prepcli.processes.workers import interrupt, no_interruption
+from prepcli.processes.workers import interrupt, interruptible, no_interruption
 from tests.support.running import HANG_SECONDS
 
 
@@ -25,7 +25,7 @@ def test_another_thread_that_must_not_be_interrupted_holds_no_signal_back() -> N
         future = pool.submit(publish)
         inside.wait(HANG_SECONDS)
         try:
-            with pytest.raises(IncompleteError, match="stopped"):
+            with pytest.raises(IncompleteError, match="stopped"), interruptible():  # later tests are not stopped
                 interrupt(IncompleteError("stopped"))
         finally:
             leave.set()
