@@ -10,9 +10,8 @@ from prepcli.audio.probe import Probes
 from prepcli.commands.make_manifest.entries import SourceEntry
 from prepcli.commands.make_manifest.source import EntrySource
 from prepcli.errors import RecordRejected, RejectReason, UsageError, option
-from prepcli.formats.times.cues import note_on_repeated
 from prepcli.formats.times.timed import WITHOUT_TEXT, Timed
-from prepcli.formats.times.times import Times
+from prepcli.formats.times.times import Times, notes_on_left_out
 from prepcli.gate import fit, note_on_moved
 from prepcli.interface.printing import number_of
 
@@ -49,7 +48,8 @@ class _Reader:
 
     def entries(self) -> Iterator[SourceEntry]:
         """An entry for each line of each recording, and a rejected one for a recording whose times cannot be used."""
-        self.num_moved = self.times.num_repeated = 0
+        self.num_moved = 0
+        self.times.left_out.clear()
         for entry in self.source.entries():
             try:
                 lines = [] if entry.reason else self._lines(entry.path)
@@ -108,5 +108,4 @@ class _Reader:
             yield f"{number_of(count, 'name')} in {self.times.path} {match} no audio, the first is {first}"
         if self.num_moved:
             yield note_on_moved(self.num_moved, "their recordings")
-        if self.times.num_repeated:
-            yield note_on_repeated(self.times.num_repeated)
+        yield from notes_on_left_out(self.times.left_out).values()

@@ -145,12 +145,12 @@ def segment(
     from prepcli.commands.segment.folder import audio_in, check_cut, folder_names
     from prepcli.commands.segment.parts import units_of_recordings
     from prepcli.commands.segment.recordings import SegmentSettings
-    from prepcli.commands.segment.records import REPEATED, SegmentJob, Texts, rttm_folder, write_recordings
+    from prepcli.commands.segment.records import SegmentJob, Texts, rttm_folder, write_recordings
     from prepcli.engine.publishing.publish import totals
     from prepcli.engine.run.function import OutputFile, run
     from prepcli.engine.state.plan import AUDIO_BASE_DIRS
     from prepcli.formats.names import absolute_folder
-    from prepcli.formats.times.cues import note_on_repeated
+    from prepcli.formats.times.times import notes_on_left_out
     from prepcli.interface.calls import current_call
     from prepcli.interface.command import call_within
     from prepcli.jobs.inputs.named import names_note
@@ -207,9 +207,7 @@ def segment(
     ) -> dict[str, Any]:
         writer.join(output.name, (LINES_NAME.format(marker.unit) for marker in markers))
         counts = totals(markers)
-        details = details_of(counts, settings.longest)
-        if counts[REPEATED]:
-            details["repetitions"] = note_on_repeated(int(counts[REPEATED]))
+        details = details_of(counts, settings.longest) | notes_on_left_out(counts)
         return {"manifest": output.path} | details | names_note(source.manifests)
 
     shaping = source.settings | ({} if paths_stay or names else {"paths": "absolute"})

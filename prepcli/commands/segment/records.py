@@ -36,8 +36,6 @@ from prepcli.manifest.record import Record, Value
 
 TIME_FIELDS = ("segments", "words", "alignment")
 """Fields of a record with texts and times, which are relative to the start of its audio; the first one counts."""
-REPEATED = "repeated"
-"""Key of a count of a unit: cues of which lines are left out."""
 _OF_WHOLE = (
     *(*TEXT_FIELDS, *TIME_FIELDS, *RATE_FIELDS, "pred_text", "num_samples", "num_speakers", "rttm_filepath"),
     *(field for fields in FIELDS.values() for field in fields),
@@ -78,8 +76,8 @@ class Texts:
     def of(self, record: Record, segment: Segment, counts: Counter[str]) -> tuple[Sequence[Timed] | None, float | None]:
         """The texts of a record, or None; and the seconds at which it begins in the file whose times they have.
 
-        The second value is None if the times are those of the record. `segment` is its audio; `counts` gets the number
-        of cues of which lines are left out.
+        The second value is None if the times are those of the record. `segment` is its audio; `counts` gets what
+        is left out of files of times (`Times.left_out`).
 
         Raises:
             RecordRejected: there are none although they decide, or they are damaged.
@@ -88,10 +86,9 @@ class Texts:
             return None, None
         if self._times is not None:
             channel = segment.channel if isinstance(segment.channel, int) else None
-            before = self._times.num_repeated
+            self._times.left_out.clear()
             lines = self._times.of(self._name(record), _id(record), channel, lambda: segment.info.duration)
-            if (num_repeated := self._times.num_repeated - before) > 0:
-                counts[REPEATED] += num_repeated
+            counts.update(+self._times.left_out)  # those that are not zero
             return lines, record.offset
         for name in TIME_FIELDS:
             if (value := record.get(name)) is not None:

@@ -5,7 +5,8 @@ import hashlib
 import json
 import os
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ import numpy as np
 from prepcli.engine.state.plan import InputFile, input_file
 from prepcli.errors import InputChangedError, RecordRejected, RejectReason, UsageError, naming, option, same_command
 from prepcli.formats.audio_names import is_audio_name
-from prepcli.formats.times.cues import read_cues
+from prepcli.formats.times.cues import note_on_repeated, read_cues
 from prepcli.formats.times.documents import timed_of
 from prepcli.formats.times.named_lines import NamedLines, stripped
 from prepcli.formats.times.recognition import FORMS, Form, decoded, form_of
@@ -22,6 +23,7 @@ from prepcli.formats.times.rows import Row, by_channel, ctm_row, read_audacity, 
 from prepcli.formats.times.textgrid import read_textgrid
 from prepcli.formats.times.timed import Timed, check_unit, damaged
 from prepcli.gate import repeated_hashes, text_hash
+from prepcli.interface.printing import number_of
 from prepcli.storage.addresses import is_address
 
 _HEAD_BYTES = 1 << 16
@@ -31,6 +33,8 @@ _NAME_COLUMNS = {"ctm": 0, "rttm": 1, "kaldi": 1}
 _CHANNEL_COLUMNS = {"ctm": 1, "rttm": 2}
 _ROWS = {"ctm": ctm_row, "rttm": rttm_row, "kaldi": segments_row}
 _SEGMENTS = "segments"
+_REPEATED, _OF_OTHERS = "repetitions", "rows_of_others"
+"""Keys of what `Times.of` leaves out."""
 _ALIKE: tuple[frozenset[str], ...] = (frozenset(("srt", "vtt")), frozenset(("ctm", "kaldi")))
 """Forms that content does not always distinguish; the user may say which it is."""
 
@@ -52,10 +56,9 @@ class Times:
     Attributes:
         path: the folder or file.
         form: the form of the file; `auto` for a folder in which each file shows its own.
-        num_repeated: the number of cues that `of` has read, of which lines were left out (`Cues`).
+        left_out: what `of` has left out, for `notes_on_left_out`: the number of cues of which lines were left out
+            (`Cues`), and of rows of other recordings in files of one.
     """
-
-    num_repeated = 0
 
     def __init__(self, path: str, format: str, recordings: Iterable[str]) -> None:
         """Open a folder or a file.
@@ -74,6 +77,7 @@ class Times:
         if not os.path.exists(path):
             raise UsageError(f"{option('--times', path)} does not exist; give a folder or a file with times")
         self.path, self.form = path, format
+        self.left_out = Counter[str]()
         paths = np.unique(np.array([_hashes(path) for path in recordings], np.int64).reshape(-1, 3), axis=0)
         self._is_only = len(paths) == 1
         self._stems = np.unique(paths[:, 1:])
@@ -249,7 +253,7 @@ class Times:
             text = decoded(Path(path).read_bytes(), path)
         if form in ("srt", "vtt"):
             lines, num_repeated = read_cues(text, path, is_vtt=form == "vtt")
-            self.num_repeated += num_repeated
+            self.left_out[_REPEATED] += num_repeated
             return lines
         if form == "textgrid":
             return read_textgrid(text, path, seconds)
@@ -267,7 +271,19 @@ class Times:
         its_own = [row for row in rows if row.recording in wanted or _stem(row.recording) in wanted]
         if rows and not its_own:
             raise _missing(names, f"{path} names {rows[0].recording}, and none of these")
+        self.left_out[_OF_OTHERS] += len(rows) - len(its_own)
         return list(by_channel(its_own, channel, path, channels))
+
+
+def notes_on_left_out(left_out: Mapping[str, float]) -> dict[str, str]:
+    """The notes on what was left out (`Times.left_out`), by their names in a report; `left_out` may have other keys."""
+    notes = {}
+    if count := int(left_out.get(_REPEATED, 0)):
+        notes[_REPEATED] = note_on_repeated(count)
+    if count := int(left_out.get(_OF_OTHERS, 0)):
+        rows = number_of(count, "row", "name")
+        notes[_OF_OTHERS] = f"{rows} another recording than the file: left out"
+    return notes
 
 
 class _Folder:

@@ -240,3 +240,17 @@ def test_cues_that_are_read_once_are_counted(tmp_path: Path) -> None:
     report, lines = segmented(call[0], tmp_path / "other.json", *call[2:])
     assert [line["text"] for line in lines] == ["No. No. No. No. No."]
     assert "repetitions" not in report["details"]
+
+
+def test_rows_of_another_recording_in_a_file_of_one_are_counted(tmp_path: Path) -> None:
+    """They were left out without a word, because the file also had rows of its own recording."""
+    (audio := tmp_path / "audio").mkdir()
+    (times := tmp_path / "times").mkdir()
+    for name in "ab":
+        talk(audio / f"{name}.wav")
+        (times / f"{name}.ctm").write_text(f"{name} 1 0.5 2.5 own\n")
+    with (times / "a.ctm").open("a") as file:
+        file.write("b 1 0.5 2.5 other\n")
+    report, lines = segmented(audio, tmp_path / "out.json", "--by", "times", "--times", times)
+    assert [line["text"] for line in lines] == ["own", "own"]
+    assert report["details"]["rows_of_others"] == "1 row names another recording than the file: left out"

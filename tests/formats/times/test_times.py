@@ -8,7 +8,7 @@ import pytest
 
 from prepcli.errors import InputChangedError, RecordRejected, UsageError
 from prepcli.formats.times.timed import Timed
-from prepcli.formats.times.times import Times
+from prepcli.formats.times.times import Times, notes_on_left_out
 
 SRT = "1\n00:00:03,000 --> 00:00:04,000\nlater\n\n2\n00:00:01,000 --> 00:00:02,000\n{}\n"
 VTT = "WEBVTT\n\n00:01.000 --> 00:02.000\n{}\n"
@@ -279,6 +279,17 @@ def test_a_file_that_names_another_recording() -> None:
     assert rejected(times, "a.wav").endswith("there are no times for a, a.wav: times/a.ctm names b, and none of these")
     assert "c.rttm names b" in rejected(times, "c.wav")
     assert texts(times, "a.wav", "b") == [" one"], "the id of the record"
+
+
+def test_rows_of_others_in_a_file_of_one_are_counted() -> None:
+    write("times/a.ctm", "a 1 0.0 0.5 one\nb 1 0.0 0.5 two\nb 1 0.5 0.5 three\n")
+    write("times/b.ctm", "b 1 0.0 0.5 four\n")
+    times = Times("times", "auto", ["a.wav", "b.wav"])
+    assert texts(times, "b.wav") == [" four"]
+    assert notes_on_left_out(times.left_out) == {}
+    assert texts(times, "a.wav") == [" one"]
+    (note,) = notes_on_left_out(times.left_out).values()
+    assert note == "2 rows name another recording than the file: left out"
 
 
 @pytest.mark.parametrize("name", ["a b", "a_b", "a b.wav", "/data/x/a b.wav", "d/a b"])
