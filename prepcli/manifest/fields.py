@@ -38,7 +38,8 @@ def decode_line(line: bytes) -> str:
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
-        detail = f"byte 0x{line[error.start]:02x} at position {error.start} is not UTF-8"
+        place = f"byte 0x{line[error.start]:02x} at position {error.start}"
+        detail = f"{place} is not UTF-8; if that is another encoding: iconv -f ENCODING -t UTF-8"
         raise RecordRejected(RejectReason.NOT_UTF8, detail) from None
 
 

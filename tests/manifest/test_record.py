@@ -202,7 +202,9 @@ def test_broken_json(line: bytes, words: str) -> None:
 def test_not_utf8_says_where() -> None:
     error = rejected(b'{"audio_filepath": "x.wav", "text": "caf\xe9"}')
     assert error.reason is RejectReason.NOT_UTF8
-    assert error.detail == "byte 0xe9 at position 40 is not UTF-8"
+    assert (
+        error.detail == "byte 0xe9 at position 40 is not UTF-8; if that is another encoding: iconv -f ENCODING -t UTF-8"
+    )
 
 
 def test_long_values_are_cut_in_the_message() -> None:

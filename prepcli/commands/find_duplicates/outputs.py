@@ -40,7 +40,9 @@ class Outputs:
         if not paths:
             raise UsageError(f"name the file to write: OUT.jsonl, or {option('--write-prints')} FILE")
         self.output = OutputFile(next(iter(paths.values())))
-        if out is not None and os.path.exists(out) and not self.output.workspace.root.exists():
+        if out is not None and (
+            os.path.isdir(out) or (os.path.exists(out) and not self.output.workspace.root.exists())
+        ):
             raise UsageError(
                 f"{out} exists, and is not of find-duplicates: the last file is OUT.jsonl, which is written; name "
                 "another one after the inputs"

@@ -310,3 +310,7 @@ def test_an_input_in_the_place_of_the_output(inputs: tuple[Path, Path]) -> None:
         f"prepcli: {inputs[1]} exists, and is not of find-duplicates: the last file is"
     )
     assert {path: path.read_bytes() for path in inputs} == before
+    (other := inputs[0].parent / "set").mkdir()
+    (inputs[0].parent / "set.prepcli").mkdir()  # of the command that has made the set
+    refused = prepcli("find-duplicates", inputs[0], other)
+    assert (refused.code, f"{other} exists, and is not of find-duplicates" in refused.error_line) == (2, True)
