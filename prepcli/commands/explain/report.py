@@ -80,7 +80,7 @@ def _lines_of(trace: Trace) -> list[str]:
     elif trace.verdict == "kept":
         verdict = "kept"
     else:
-        verdict = "it is in none of the manifests after these, and in no rejects"
+        verdict = "not found: it is in no rejects, and in no manifest or set that explain can read"
     source = trace.source
     times = f"{source.start:,.3f} to {source.end:,.3f} s"
     if source.first_sample is not None and source.last_sample is not None:

@@ -210,6 +210,9 @@ class _Tracing:
             for one in step.report.outputs.values() if step.report else ():
                 with contextlib.suppress(UsageError):
                     paths += expand_paths(one) if isinstance(one, str) and one.endswith((".json", ".jsonl")) else []
+        if os.path.isdir(step.out) and all(path.endswith(".list") for path in paths):  # WeNet's name tars or audio
+            yield from self._in_container(step.out)
+            return
         for path in dict.fromkeys(paths):
             if os.path.isfile(path) or is_address(path):
                 yield from self._lines(path, os.path.dirname(path), sign)
@@ -220,7 +223,8 @@ class _Tracing:
             line = int(reject.get("manifest_line", 0))
             yield reject, Found(manifest, line, reject, self._folder(step, manifest))
 
-    def _in_container(self, path: str, number: int) -> Iterator[Found]:
+    def _in_container(self, path: str, number: int = 0) -> Iterator[Found]:
+        """The records of a file that is no manifest, or of a folder without manifests."""
         try:
             records = Records(manifests_of(path, SetInput(), others=conversations_among(None)))
         except UsageError as error:
@@ -228,7 +232,8 @@ class _Tracing:
             return
         for record in range(len(records)):
             fields = decode_json(records.line(record), dict[str, Any])
-            yield Found(path, records.origin(record).line, fields, records.base_dir(record), number)
+            manifest, line = records.origin(record)
+            yield Found(manifest if os.path.isdir(path) else path, line, fields, records.base_dir(record), number)
 
     def _lines(self, path: str, folder: str, sign: bytes, number: int = 0) -> Iterator[Found]:
         if path.lower().endswith(_CONTAINERS) or holds_conversations(path):

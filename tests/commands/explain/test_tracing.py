@@ -90,6 +90,28 @@ def test_conversations(tmp_path: Path) -> None:
         assert len(trace["hops"]) == (2 if name in kept else 0)
 
 
+def test_sets_without_manifests(tmp_path: Path) -> None:
+    """Their records were said to be in none of the manifests."""
+    lines = absolute(some_lines()[:4])
+    write_lines(tmp_path / "chats.jsonl", share_gpt_of(lines))
+    run(tmp_path, "conversations-to-tarred", "chats.jsonl", "pairs", "--form", "sharegpt-webdataset", "--shard-size", 2)
+    write_lines(tmp_path / "all.json", lines)
+    run(tmp_path, "manifest-to-wenet", "all.json", "raw", "--raw")
+    for out, listing, names in (
+        ("pairs", ["shard-0.tar", "shard-0.tar", "shard-1.tar", "shard-1.tar"], [c["id"] for c in share_gpt_of(lines)]),
+        ("raw", ["data.list"] * 4, [line["audio_filepath"] for line in lines]),
+    ):
+        for number, (name, line) in enumerate(zip(names, lines, strict=True)):
+            (trace,) = prepcli("explain", name, "--in", out, "--json", cwd=tmp_path).json["traces"]
+            assert (trace["verdict"], trace["source"]["audio"]) == ("kept", line["audio_filepath"])
+            (hop,) = trace["hops"]
+            assert hop["manifest"] == str(tmp_path / out / listing[number])
+    run(tmp_path, "manifest-to-mels", "all.json", "mels", "--lists-only")
+    explained = prepcli("explain", names[0], "--in", "mels", cwd=tmp_path)
+    assert "in no manifest or set that explain can read" in explained.out
+    assert "mels is not a data set" in explained.out
+
+
 def test_a_conversation_has_the_place_of_its_first_audio(tmp_path: Path) -> None:
     paths = [line["audio_filepath"] for line in absolute(some_lines()[:2])]
     places = [(paths[0], 0.02, 0.03), (paths[0], 0.05, 0.04), (paths[1], 0.01, 0.02)]
