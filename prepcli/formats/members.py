@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from prepcli.errors import FAULTS_OF_THE_MACHINE, RecordRejected, RejectReason, UsageError
 from prepcli.formats.archives import ArkEntries, Container, StreamedTar, TarMembers, ZipMembers, open_to_check
-from prepcli.formats.parquet_audio import ParquetRows, RowGroup
+from prepcli.formats.parquet_audio import HeldRows, ParquetRows
 from prepcli.interface.calls import Undo, keep_for_caller
 from prepcli.storage.addresses import ByteRange, is_address
 from prepcli.storage.containers import ONE_PASS_SUFFIXES, Place
@@ -57,7 +57,7 @@ def forget() -> None:
     """Close all containers. This happens at the end of each call from Python: files may change before the next call."""
     _container.cache_clear()
     open_to_check.cache_clear()
-    RowGroup.place = RowGroup.values = None
+    HeldRows.forget()
 
 
 def read_member(place: Place) -> bytes:

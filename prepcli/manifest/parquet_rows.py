@@ -9,6 +9,7 @@ import msgspec
 
 from prepcli.errors import RecordRejected, UsageError
 from prepcli.formats.parquet import check_installed, naming_damage
+from prepcli.formats.parquet_audio import open_parquet
 from prepcli.formats.parquet_columns import BYTES, audio_form, check_names, shown
 from prepcli.manifest.parts import Columns
 from prepcli.manifest.sources import Blocks, open_bytes
@@ -54,12 +55,10 @@ def open_rows(path: str, columns: Columns) -> BinaryIO:
 
 def _lines(path: str, columns: Columns) -> Iterator[bytes]:
     """The rows of the file as JSON lines, in blocks of several lines."""
-    import pyarrow.parquet as pq
-
     assert columns.parquet is not None
     encode = msgspec.json.Encoder(enc_hook=str).encode_lines
     number = 0
-    with naming_damage(path), pq.ParquetFile(openable(path), pre_buffer=False) as file:
+    with naming_damage(path), open_parquet(path) as file:
         check_names(file.schema_arrow, path)
         names = set(file.schema_arrow.names)
         wanted, num_rows = _wanted(columns, names), _ROWS

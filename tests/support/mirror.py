@@ -24,7 +24,6 @@ ELSEWHERE = {
     "engine/run/chain.py": "commands/status/test_account.py",
     "engine/run/function.py": "commands/score/test_command.py",
     "formats/parquet.py": "commands/exports/parquet/test_job.py",
-    "formats/parquet_audio.py": "jobs/inputs/test_rows.py",
     "formats/tarred.py": "commands/manifest_to_tarred/test_command.py",
     "formats/wenet.py": "commands/exports/wenet/test_job.py",
     "interface/command.py": "api/test_api.py",

@@ -17,7 +17,7 @@ from prepcli.formats.mels import AUDIO, LIST_FILE, MEL, SEPARATOR, MelSet
 from prepcli.formats.omnilingual import RATE, SIZE
 from prepcli.formats.omnivoice import LIST_NAME, OmnivoiceSet, read_list
 from prepcli.formats.parquet import ParquetSet, check_installed, python_values, seconds_in
-from prepcli.formats.parquet_audio import audio_value, read_column
+from prepcli.formats.parquet_audio import audio_value, column_values, open_parquet
 from prepcli.formats.parquet_columns import audio_column
 from prepcli.formats.qwen3_tts import CODES, LINES_FILE, QwenSet
 from prepcli.formats.stored_set import StoredSet
@@ -192,24 +192,26 @@ def _add_rows(task: tuple[AudioFacts, AnyPath, int]) -> AudioFacts:
     `task`: the facts, the file, and the maximum number of rows, which are taken from the middle row group. Nothing is
     added if no column is certain to hold the audio.
     """
-    import pyarrow.parquet as pq
-
     audio, path, wanted = task
-    with pq.ParquetFile(openable(path)) as file:
+    with open_parquet(str(path)) as file:
         try:
             column = audio_column(file.schema_arrow, str(path))
         except UsageError:
             return audio
-        values = read_column(file, file.num_row_groups // 2, column)
-    rows: EvenSample[int] = EvenSample(wanted)
-    rows.add([row for row in range(len(values)) if values[row].is_valid])
-    for row in rows.chosen():
-        name = f"{path.name}: row {row}"
-        try:
-            audio.add_bytes(audio_value(values, row, name), name)
-        except RecordRejected as rejected:
-            audio.looked_at += 1
-            audio.add_fault("unreadable", rejected.detail)
+        group = file.num_row_groups // 2
+        rows: EvenSample[int] = EvenSample(wanted)
+        values = column_values(file, group, column)  # twice, because a row group may be large
+        rows.add([row for row, (batch, at) in enumerate(values) if batch[at].is_valid])
+        chosen = set(rows.chosen())
+        for row, (batch, at) in enumerate(column_values(file, group, column)):
+            if row not in chosen:
+                continue
+            name = f"{path.name}: row {row}"
+            try:
+                audio.add_bytes(audio_value(batch, at, name), name)
+            except RecordRejected as rejected:
+                audio.looked_at += 1
+                audio.add_fault("unreadable", rejected.detail)
     return audio
 
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from decimal import Decimal
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -15,7 +16,7 @@ from prepcli.audio.probe import probe
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.formats.archives import checksum
 from prepcli.formats.parquet import naming_damage
-from prepcli.formats.parquet_audio import audio_value, open_parquet, read_column
+from prepcli.formats.parquet_audio import audio_value, column_values, open_parquet
 from prepcli.formats.parquet_columns import audio_column, holds_bytes, huggingface_features, is_usual
 from prepcli.jobs.inputs.catalogue import FieldNames, line, stated_duration, unusable
 from prepcli.storage.containers import Row, name_in
@@ -51,8 +52,9 @@ def row_lines(path: str, columns: FieldNames) -> Iterator[bytes]:
             table = file.read_row_group(group, columns=plain, use_threads=False)
             values = _values(table.select(plain)) if plain else []
             num_rows = file.metadata.row_group(group).num_rows
-            sounds = None
+            sounds: Iterator[tuple[pyarrow.Array, int]] | None = None
             for place in range(num_rows):
+                sound = next(sounds) if sounds else None
                 name = name_in(path, str(row) if named is None else Row(row, named))
                 fields: dict[str, Any] = {}
                 try:
@@ -61,8 +63,9 @@ def row_lines(path: str, columns: FieldNames) -> Iterator[bytes]:
                     seconds, crc32 = stated_duration(row_fields), None
                     if seconds is None:
                         if sounds is None:
-                            sounds = read_column(file, group, audio)
-                        value = audio_value(sounds, place, name)
+                            sounds = islice(column_values(file, group, audio), place, None)
+                        batch, at = sound or next(sounds)
+                        value = audio_value(batch, at, name)
                         seconds, crc32 = probe(value, name).duration, checksum(value)
                     yield line(name, seconds, fields, crc32=crc32)
                 except RecordRejected as rejected:
