@@ -72,9 +72,14 @@ def _layout(header: bytes) -> tuple[int, int, int]:
 def _frame_stop(data: bytes, at: int, end: int, info: flac.StreamInfo) -> int | None:
     """Return the byte after the frame that begins at `at`: the next frame or file begins there, and its CRC-16 fits."""
     stop, tries = at + 8, 0
+    # That of this frame first: most files have no other, and a search for those would go on to the end of the file.
+    signs = sorted((b"\xff\xf8", b"\xff\xf9", b"fLaC", b"ID3"), key=lambda sign: sign != data[at : at + 2])
     while stop < end and tries < _MAX_TRIES:
-        places = [data.find(sign, stop, end) for sign in (b"\xff\xf8", b"\xff\xf9", b"fLaC", b"ID3")]
-        stop = min((place for place in places if place >= 0), default=end)
+        place = end
+        for sign in signs:
+            found = data.find(sign, stop, place)
+            place = found if found >= 0 else place
+        stop = place
         if stop < end and data[stop] == 0xFF and flac.frame_header(data[stop : stop + 16], info) is None:
             stop += 1
             continue

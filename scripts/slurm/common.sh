@@ -11,8 +11,16 @@ die() {
 
 [[ -f $cluster_env && -r $cluster_env ]] \
     || die "cannot read $cluster_env: CLUSTER_ENV names the settings of your site; $slurm_dir/cluster.env is a file to copy"
+trap 'die "$cluster_env is wrong, see the line above: it is shell code, with NAME=VALUE and no blanks around the ="' ERR
 # shellcheck source=/dev/null
 source "$cluster_env"
+trap - ERR
+for name in ACCOUNT LOG_DIR REQUEUE SIGNAL PYTHON PREPCLI SUBMIT_PYTHON CONTAINER_IMAGE {CPU,GPU}_{PARTITION,TASKS,CPUS_PER_TASK,TIME}; do
+    [[ -v $name ]] || die "$cluster_env does not set $name; $slurm_dir/cluster.env has all names, to copy from"
+    if [[ $name == *TASKS || $name == *_PER_TASK ]]; then
+        [[ ${!name} =~ ^[1-9][0-9]*$ ]] || die "$cluster_env: $name=${!name} is not a number of 1 or more"
+    fi
+done
 
 # needs_program VARIABLE PROGRAM: says what to do where cluster.env names a program that is not there.
 needs_program() {
@@ -43,6 +51,42 @@ note_missing_input() {
     if [[ $1 == download || $1 == blend || $2 =~ ^- || $2 =~ [][{}()\<\>,=:] || -e $2 ]]; then return 0; fi
     printf 'note: %s is not there, as seen from %s on this machine; if only the nodes of the cluster have it, this is not a problem.\n' \
         "$2" "$PWD" >&2
+}
+
+# The long options of sbatch, of Slurm 20.11 to 25.05.
+sbatch_options=" account acctg-freq array batch bb bbf begin chdir cluster-constraint clusters comment consolidate-segments
+    constraint container container-id contiguous core-spec cores-per-socket cpu-freq cpus-per-gpu cpus-per-task deadline delay-boot
+    dependency distribution error exclude exclusive export export-file extra extra-node-info get-user-env gid gpu-bind gpu-freq
+    gpus gpus-per-node gpus-per-socket gpus-per-task gres gres-flags help hint hold ignore-pbs input job-name kill-on-invalid-dep
+    licenses mail-type mail-user mcs-label mem mem-bind mem-per-cpu mem-per-gpu mincpus network nice no-kill no-requeue nodefile
+    nodelist nodes ntasks ntasks-per-core ntasks-per-gpu ntasks-per-node ntasks-per-socket oom-kill-step open-mode output overcommit
+    oversubscribe parsable partition power prefer priority profile propagate qos quiet reboot requeue reservation resv-ports segment
+    share signal sockets-per-node spread-job spread-segments stepmgr switches tasks-per-node test-only thread-spec threads-per-core
+    time time-min tmp tres-bind tres-per-task uid usage use-min-nodes verbose version wait wait-all-nodes wckey wrap "
+
+# wrong_sbatch_option OPTIONS: prints what is wrong with options of sbatch, which refuses them only when a job is submitted.
+wrong_sbatch_option() {
+    local before="" word name known near
+    for word in "$@"; do
+        if [[ $word == --dry-run ]]; then continue; fi
+        name=${word#--} name=${name%%=*}
+        if [[ $word == --?* && ! $sbatch_options =~ [[:space:]]"$name"[[:space:]] ]]; then
+            near=""
+            for known in $sbatch_options; do
+                if [[ ${known:0:3} == "${name:0:3}" && ${#known} -ge ${#name} && ( -z $near || ${#known} -lt ${#near} ) ]]; then near=$known; fi
+            done
+            printf 'sbatch has no option --%s%s; one of a newer Slurm belongs in SBATCH_EXTRA of %s' \
+                "$name" "${near:+ (did you mean --$near?)}" "$cluster_env"
+            return
+        elif [[ $word != -* && ($before != -* || $before == *=*) ]]; then
+            printf '%s is not an option of sbatch: write --NAME=VALUE, such as --ntasks=8' "$word"
+            return
+        elif [[ $word == --time=* && ! ${word#*=} =~ ^([0-9]+(-[0-9]+)?(:[0-9]+){0,2}|UNLIMITED|INFINITE)$ ]]; then
+            printf '%s is not a time of sbatch: write minutes, H:MM:SS or DAYS-HH:MM:SS' "$word"
+            return
+        fi
+        before=$word
+    done
 }
 
 # wrong_option prepcli|python ARGUMENTS: prints what is wrong with the options of a step, if its program runs on this

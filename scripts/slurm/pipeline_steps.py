@@ -23,6 +23,7 @@ GPU_COMMANDS = ("extend-context-audio", "extend-codec-codes", "manifest-to-mels"
 `--speaker-model`."""
 _FIELDS = {"audio_base_dir": "where relative paths start; give the manifest's folder if they start there"}
 """Fields whose purpose is told where they are missing."""
+_EXAMPLES = {"command": "prepcli score {manifest} {out}", "sbatch": "--ntasks=2 --time=1:00:00"}
 _STEP_KEYS = {"name", "command", "on", "sbatch", "if"}
 
 
@@ -39,7 +40,8 @@ def steps_of(config_file: Path, wanted: list[str]) -> Iterator[list[str]]:
     try:
         config = yaml.safe_load(config_file.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ConfigError(error.strerror or str(error)) from None
+        place = "" if config_file.is_absolute() else f" (in {Path.cwd()})"
+        raise ConfigError(f"{error.strerror or error}{place}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError(f"is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(config, dict) or not config.get("data_sets") or not config.get("steps"):
@@ -55,8 +57,12 @@ def steps_of(config_file: Path, wanted: list[str]) -> Iterator[list[str]]:
     common = {"repository": str(Path(__file__).absolute().parents[2]), **(config.get("defaults") or {})}
     for name in wanted or data_sets:
         fields = {**common, **data_sets[name]}
+        names = set()
         for step in config["steps"]:
             if fields.get(step.get("if", "name")):
+                if step["name"] in names:
+                    raise ConfigError(f"two steps of {name} have the name {step['name']}: so would their jobs and logs")
+                names.add(step["name"])
                 yield [name, *_words(step, fields)]
 
 
@@ -65,13 +71,16 @@ def _words(step: dict[str, Any], fields: dict[str, Any]) -> list[str]:
     unknown = set(step) - _STEP_KEYS
     if unknown:
         raise ConfigError(f"step {name} has unknown keys: {', '.join(sorted(unknown))}")
-    command = _filled(str(step.get("command", "")), name, fields)
+    for key in ("command", "sbatch"):
+        if not isinstance(step.get(key, ""), str):
+            raise ConfigError(f"{key}: of step {name} is not one text, such as {_EXAMPLES[key]}")
+    command = _filled(step.get("command", ""), name, fields)
     if command[:1] not in (["prepcli"], ["python"]):
         raise ConfigError(f"the command of step {name} must begin with prepcli or python")
     on = step.get("on", "gpu" if _uses_gpus(command) else "cpu")
     if on not in ("cpu", "gpu"):
         raise ConfigError(f"step {name} can be on: cpu or on: gpu, not {on}")
-    return [name, on, *_filled(str(step.get("sbatch", "")), name, fields), "--", *command]
+    return [name, on, *_filled(step.get("sbatch", ""), name, fields), "--", *command]
 
 
 def _uses_gpus(command: list[str]) -> bool:
@@ -123,7 +132,7 @@ def main() -> None:
                 raise ConfigError(f"step {words[1]} of {words[0]} has a line break in a word")
             print(shlex.join(words))
     except ConfigError as error:
-        sys.exit(f"{config_file}: {error}")
+        sys.exit(f"submit_pipeline.sh: {config_file}: {error}")
 
 
 if __name__ == "__main__":

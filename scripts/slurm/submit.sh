@@ -45,6 +45,8 @@ elif has_word --dry-run "$@"; then
 fi
 (($#)) || die "$command needs arguments: prepcli $command --help lists them"
 if has_word --dry-run ${options[@]+"${options[@]}"}; then note_missing_prepcli; fi
+wrong=$(wrong_sbatch_option ${options[@]+"${options[@]}"})
+[[ -z $wrong ]] || die "$wrong"
 wrong=$(wrong_option prepcli "$command" "$@")
 [[ -z $wrong ]] || die "$wrong; options of sbatch stand before a --: submit.sh $command --ntasks=8 -- ARGUMENTS"
 if has_word --dry-run ${options[@]+"${options[@]}"}; then note_missing_input "$command" "$1"; fi

@@ -38,7 +38,17 @@ declare -A checked=()
 wrong=0
 while IFS= read -r line; do
     eval "words=($line)"
-    while [[ ${words[3]} != -- ]]; do words=("${words[@]:0:3}" "${words[@]:4}"); done
+    options=()
+    while [[ ${words[3]} != -- ]]; do
+        options+=("${words[3]}")
+        words=("${words[@]:0:3}" "${words[@]:4}")
+    done
+    found=$(wrong_sbatch_option ${options[@]+"${options[@]}"})
+    if [[ -n $found && -z ${checked[${words[1]}: $found]:-} ]]; then
+        checked[${words[1]}: $found]=1
+        printf 'submit_pipeline.sh: step %s of %s: %s\n' "${words[1]}" "${words[0]}" "$found" >&2
+        wrong=1
+    fi
     names=${words[*]:4:2}
     for word in "${words[@]:6}"; do
         if [[ $word == -*=*/* ]]; then word=${word%%=*}; fi

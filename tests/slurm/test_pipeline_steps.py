@@ -55,7 +55,7 @@ def test_commands_that_use_gpus_run_there(tmp_path: Path) -> None:
     names = [command.name for command in COMMANDS if command.name != "find-duplicates"]
     compare = "prepcli find-duplicates a.json b.jsonl --by speaker"
     commands = [*(f"prepcli {name} a b" for name in names), compare, f"{compare} --speaker-model=m.nemo"]
-    config = {"data_sets": [{"name": "one"}], "steps": [{"name": "s", "command": one} for one in commands]}
+    config = {"data_sets": [{"name": "one"}], "steps": [{"name": f"s{at}", "command": one} for at, one in enumerate(commands)]}
     kinds = [line.split()[2] for line in steps(tmp_path, config).out.splitlines()]
     on_gpus = {command.name for command in COMMANDS if command.runs_models()}
     assert kinds == [*("gpu" if name in on_gpus else "cpu" for name in names), "cpu", "gpu"]
@@ -93,6 +93,13 @@ def test_a_step_for_some_data_sets(tmp_path: Path) -> None:
         ({"steps": [{"name": "s", "command": "prepcli", "gpus": 3}]}, [], "unknown keys: gpus"),
         ({"steps": [{"name": "s", "command": "prepcli", "on": "tpu"}]}, [], "on: cpu or on: gpu"),
         ({"steps": [{"name": "s", "command": "prepcli 'x"}]}, [], "command of step s: No closing quotation"),
+        (
+            {"steps": [{"name": "s", "command": "prepcli", "sbatch": {"ntasks": 2}}]},
+            [],
+            "sbatch: of step s is not one text, such as --ntasks=2",
+        ),
+        ({"steps": [{"name": "s", "command": ["prepcli"]}]}, [], "command: of step s is not one text"),
+        ({"steps": [{"name": "s", "command": "prepcli"}] * 2}, [], "two steps of one have the name s"),
     ],
 )
 def test_what_cannot_be_meant_so_is_said(tmp_path: Path, changes: dict, data_sets: list[str], words: str) -> None:

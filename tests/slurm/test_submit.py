@@ -343,8 +343,9 @@ steps:
   - {name: fourth, command: "python {repository}/recipes/magpietts/prepare_manifest.py {manifest} out --langauge=en"}
   - {name: fifth, command: "python own.py --any-option"}
   - {name: sixth, command: "prepcli manifest-to-shar {manifest} {name} --shard-size={size}"}
+  - {name: seventh, sbatch: --ntaks=2, command: "prepcli verify {name}"}
 """
-"""A pipeline with a wrong option in three steps, and a wrong value in one that only the second data set has."""
+"""A pipeline with a wrong option in four steps, and a wrong value in one that only the second data set has."""
 
 
 @pytest.mark.parametrize("words", [["--dry-run"], []])
@@ -361,6 +362,8 @@ def test_wrong_options_of_all_steps_are_found_before_a_step_is_submitted(words: 
         "step second of a: there is no option --shard-sise: did you mean --shard-size?",
         "step third of a: there is no option --data-rot: did you mean --data-root?",
         "step fourth of a: there is no option --langauge: did you mean --language?",
+        "step seventh of a: sbatch has no option --ntaks (did you mean --ntasks?); one of a newer Slurm belongs in "
+        f"SBATCH_EXTRA of {SCRIPTS / 'cluster.env'}",
         "step sixth of b: invalid value for '--shard-size': '8k' is not a whole number "
         "(see prepcli manifest-to-shar --help)",
     ]
@@ -420,3 +423,50 @@ def test_a_python_without_yaml(tmp_path: Path) -> None:
     done = run(SCRIPTS / "submit_pipeline.sh", REPOSITORY / "recipes/magpietts/config.yaml", CLUSTER_ENV=str(settings))
     assert done.code == 2
     assert "has no PyYAML: name a Python that has it as SUBMIT_PYTHON in cluster.env" in done.error_line
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--ntaks=3"], "sbatch has no option --ntaks (did you mean --ntasks?)"),
+        (["--ntask=3"], "sbatch has no option --ntask (did you mean --ntasks?)"),
+        (["--tmie=1:00"], "sbatch has no option --tmie; "),
+        (["--time=half"], "--time=half is not a time of sbatch: write minutes, H:MM:SS or DAYS-HH:MM:SS"),
+        (["ntasks=2"], "ntasks=2 is not an option of sbatch: write --NAME=VALUE"),
+        (["--ntasks=2", "3"], "3 is not an option of sbatch"),
+    ],
+)
+def test_a_wrong_option_of_sbatch(options: list[str], message: str) -> None:
+    """sbatch refuses it only when the job is submitted: of a pipeline after other jobs are queued."""
+    done = run(SCRIPTS / "submit.sh", "filter", "--dry-run", *options, "--", "a.json", "b.json", "--drop", "a < 1")
+    assert (done.code, done.out) == (2, "")
+    (error,) = [line for line in done.err.splitlines() if not line.startswith("note: ")]
+    assert error.startswith(f"submit.sh: {message}")
+
+
+@pytest.mark.parametrize(
+    "options", ["--ntasks 2", "-n 2", "-n2", "--time=1-02:00:00 --mem-per-cpu=3G", "--time=UNLIMITED"]
+)
+def test_options_of_sbatch_in_all_forms(options: str) -> None:
+    words = options.split()
+    line = sbatch_line("filter", *words, "--", "a.json", "b.json", "--drop", "a < 1")
+    assert [word for word in line if word in words] == words
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("unset CPU_PARTITION", "does not set CPU_PARTITION; "),
+        ("CPU_TASKS=six", "CPU_TASKS=six is not a number of 1 or more"),
+        ("GPU_CPUS_PER_TASK=0", "GPU_CPUS_PER_TASK=0 is not a number of 1 or more"),
+        ("ACCOUNT= speech7", "is wrong, see the line above: it is shell code"),
+    ],
+)
+def test_a_wrong_cluster_env(text: str, message: str, tmp_path: Path) -> None:
+    site = tmp_path / "site.env"
+    site.write_text(f"source {SCRIPTS / 'cluster.env'}\n{text}\n")
+    done = run(SCRIPTS / "submit.sh", "filter", "--dry-run", "--", "a.json", "b.json", CLUSTER_ENV=str(site))
+    assert (done.code, done.out) == (2, "")
+    last = done.err.splitlines()[-1]
+    assert last.startswith(f"submit.sh: {site}")
+    assert message in last

@@ -38,8 +38,7 @@ def explain(
     """Say from which source a record comes, through which runs it went, and by which rule it was kept or dropped.
 
     Follows SET back through the runs that made it, as long as their folders OUT.prepcli and their manifests are there.
-    A record that is not in SET is looked for in the rejects of all runs, then in their inputs. Records of Parquet files
-    and archives are not read; the chain then ends at their names.
+    A record that is not in SET is looked for in the rejects of all runs, then in their inputs.
 
     Example: prepcli explain talks/lecture.flac@13.5 --in tarred
 

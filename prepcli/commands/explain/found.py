@@ -82,7 +82,7 @@ class Found:
         """The path of the audio as people know it: with links, without `..`."""
         path = str(self.fields.get("audio_filepath") or "")
         simple = os.path.normpath(path_in(self.folder, path)) if path and not is_address(self.audio) else self.audio
-        return simple if real_file("", simple) == self.audio else self.audio
+        return simple if simple and real_file("", simple) == self.audio else self.audio
 
     @cached_property
     def start(self) -> float:
@@ -112,7 +112,7 @@ class Found:
     def fit(self, made: "Found") -> Fit | None:
         """How well the record fits to `made`; None if `made` is not made from it."""
         if self.is_conversation or made.is_conversation:
-            return Fit() if self.name == made.name else None
+            return Fit(apart=abs(self.duration - made.duration)) if self.name == made.name else None
         if self.audio and made.audio == self.audio:
             before, after = made.start - self.start, self.start + self.duration - made.start - made.duration
             is_within = not self.duration or min(before, after) >= -NEAR

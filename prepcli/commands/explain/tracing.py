@@ -16,6 +16,7 @@ from prepcli.engine.run.chain import Step, absolute_in, chain_of
 from prepcli.engine.state.plan import AUDIO_BASE_DIRS
 from prepcli.errors import PrepcliError, RecordRejected, UsageError
 from prepcli.formats.lenient_json import decode_json
+from prepcli.interface.printing import number_of
 from prepcli.interface.shared_options import SetInput
 from prepcli.jobs.inputs.conversations import conversations_among, holds_conversations
 from prepcli.jobs.inputs.data import data_of
@@ -45,10 +46,12 @@ def explain_record(record: str, out: AnyPath, work_dir: Path | None) -> Explanat
     for name, time in names:
         if explanation := _Tracing(record, name, time, steps, absolute(out)).explanation():
             return explanation
-    pauses = "" if len(names) == 1 else ", or nothing lies at this time: it is in a pause between records"
+    name, time = names[-1]
+    if time is not None and (gap := _Tracing(record, name, None, steps, absolute(out)).gap(time)):
+        raise UsageError(gap)
     raise UsageError(
-        f"no record of {absolute(out)}, of the runs that made it, or of their rejects is named "
-        f"{names[-1][0]}{pauses}; the name is that of a line's audio_filepath or id"
+        f"no record of {absolute(out)}, of the runs that made it, or of their rejects is named {name}; the name is "
+        "that of a line's audio_filepath or id, and may end with @SECONDS"
     )
 
 
@@ -69,12 +72,30 @@ class _Tracing:
                 ways = tuple((hop.manifest, hop.line) for hop in trace.hops)
                 traces.setdefault((ways, trace.source.start, trace.reason), trace)
                 if len(traces) > MAX_TRACES:
-                    self._notes[f"more than {MAX_TRACES} records have this name: give one, as NAME@SECONDS"] = None
+                    self._notes[f"only the first {MAX_TRACES} records of this name were followed"] = None
                     traces.popitem()
                     break
             if traces:
                 return Explanation(self._record, self._out, list(traces.values()), list(self._notes))
         return None
+
+    def gap(self, time: float) -> str | None:
+        """What lies around a time at which no record with the name lies; None if no record has the name."""
+        found = [one for step in self._steps for one in self._outputs(step, self._sign)]
+        rejects = [pair for step in self._steps for pair in self._rejects(step, self._sign)]
+        found = [one for one in [*found, *(one for _, one in rejects)] if one.is_called(self._name, None)]
+        if not found:
+            return None
+        ends = [one.start + one.duration for one in found if one.duration and one.start + one.duration <= time]
+        starts = [one.start for one in found if one.duration and one.start > time]
+        before = f"the one before ends at {max(ends):,.3f} s" if ends else "none is before"
+        after = f"the next begins at {min(starts):,.3f} s" if starts else "none is after"
+        timeless = [reject for reject, one in rejects if not one.duration and one.is_called(self._name, None)]
+        more = ""
+        if timeless:
+            reason, detail = timeless[0]["reject_reason"], timeless[0]["reject_detail"]
+            more = f"; {number_of(len(timeless), 'reject')} of it without a time, the first is {reason}: {detail}"
+        return f"no record of {self._name} lies at {time:,.3f} s: {before}, {after}{more}"
 
     def _kept(self) -> Iterator[Trace]:
         for found in self._outputs(self._steps[-1], self._sign):
@@ -224,7 +245,7 @@ class _Tracing:
             yield reject, Found(manifest, line, reject, self._folder(step, manifest))
 
     def _in_container(self, path: str, number: int = 0) -> Iterator[Found]:
-        """The records of a file that is no manifest, or of a folder without manifests."""
+        """The records of a container, of a file of conversations, or of a folder without manifests."""
         try:
             records = Records(manifests_of(path, SetInput(), others=conversations_among(None)))
         except UsageError as error:
@@ -283,7 +304,8 @@ def _rules(step: Step, found: Found) -> list[str]:
 
 
 def _source_of(found: Found) -> Source:
-    source = Source(found.place or found.name, found.start, found.start + found.duration)
+    line = f"{found.manifest}:{found.line}"  # of a conversation without audio
+    source = Source(found.place or line, found.start, found.start + found.duration)
     with contextlib.suppress(PrepcliError, RecordRejected, OSError):
         rate = probe(found.audio, found.audio).sampling_rate
         samples = (round(source.start * rate), round(source.end * rate))

@@ -28,6 +28,7 @@ from prepcli.formats.shar import AUDIO_FILE
 from prepcli.formats.shar_set import CodesSet, SharSet
 from prepcli.formats.stored_set import Shards, StoredSet
 from prepcli.formats.tarred import SHARD_MANIFEST_FILE, TarredSet
+from prepcli.interface.printing import number_of
 from prepcli.jobs.inputs.conversations import holds_conversations
 from prepcli.jobs.inputs.data import containers_at, data_of
 from prepcli.jobs.inputs.splits import split_of
@@ -92,8 +93,23 @@ def what_is(spec: str) -> Subject:
         raise UsageError(f"there is no file or directory {spec}" + ("" if path.is_absolute() else f" in {Path.cwd()}"))
     if spec.endswith(_TAR):
         return _of_tars([path_of(name) for name in expand_paths(spec)], f"{len(expand_paths(spec))} tars")
+    if (files := _conversations_in(spec)) is not None:
+        return Subject("conversations", number_of(len(files), "file") + " of conversations")
     data = _lines_of(spec)
     return Subject("input", "a mix of data sets" if isinstance(data, Mix) else "manifests", data)
+
+
+def _conversations_in(spec: str) -> list[str] | None:
+    """The files that `spec` names if they are files of conversations; None if the first is not, or for a mix."""
+    try:
+        files = expand_paths(spec)
+        if not holds_conversations(files[0]):
+            return None
+    except UsageError:  # reading it as manifests says what to do
+        return None
+    if others := [file for file in files if not holds_conversations(file)]:
+        raise UsageError(f"{files[0]} has conversations, and {others[0]} has none; inspect them one by one")
+    return files
 
 
 def _lines_of(spec: str) -> DataSet | Mix:

@@ -23,7 +23,7 @@ from prepcli.manifest.conversations import PLACEHOLDERS
 from prepcli.manifest.datasets import DataSet, Mix
 from prepcli.manifest.mixing import leaves_of
 from prepcli.manifest.seconds import notes_on_seconds
-from prepcli.manifest.sources import check_file
+from prepcli.manifest.sources import check_file, expand_paths
 from prepcli.storage.paths import AnyPath, path_of
 
 
@@ -51,7 +51,8 @@ def look_at(path: str, num_audio_files: int, num_workers: int, audio_base_dir: A
             report.notes.append(str(error))
     if subject.kind == "conversations" and subject.export is None:
         base = audio_base_dir or base_of_runs(report)
-        look_at_conversations([conversation_file(path, base, PLACEHOLDERS)], num_audio_files, report)
+        files = [conversation_file(file, base, PLACEHOLDERS) for file in expand_paths(path)]
+        look_at_conversations(files, num_audio_files, report)
     if subject.kind == "audio":
         report.audio = [look_at_files([(path, 0.0, 0.0)])]
     if subject.export is not None:

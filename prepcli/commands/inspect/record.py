@@ -39,6 +39,7 @@ from prepcli.manifest.conversations import PLACEHOLDERS, turns_of, values_of
 from prepcli.manifest.fields import with_audio_filepath
 from prepcli.manifest.mixing import leaves_of
 from prepcli.manifest.record import Record
+from prepcli.manifest.sources import expand_paths
 from prepcli.storage.containers import Catalogue
 from prepcli.storage.paths import AnyPath, absolute, path_of
 
@@ -80,9 +81,10 @@ def _beyond(spec: str, number: int, num_records: int) -> UsageError:
 
 def _find_conversation(spec: str, subject: Subject, number: int, audio_base_dir: AnyPath | None) -> FoundRecord:
     """Read conversation `number` in NeMo's form, with the audio of its turns; raises as `find_record`."""
-    catalogues = [conversation_file(spec, audio_base_dir, PLACEHOLDERS)]
     if isinstance(subject.export, ConversationSet):
         catalogues = conversation_tars(subject.export, PLACEHOLDERS)
+    else:
+        catalogues = [conversation_file(file, audio_base_dir, PLACEHOLDERS) for file in expand_paths(spec)]
     left = number
     for catalogue in catalogues:
         if catalogue.endswith(".tar"):

@@ -120,7 +120,7 @@ def test_lines_outside_of_a_recording_have_none_of_its_seconds(tmp_path: Path) -
     kept = prepcli("explain", "a.wav@2", "--in", "segments.json", "--json", cwd=tmp_path).json["traces"]
     assert [trace["verdict"] for trace in kept] == ["kept"]
     pause = prepcli("explain", "a.wav@6", "--in", "segments.json", cwd=tmp_path)
-    assert (pause.code, "it is in a pause between records" in pause.error_line) == (2, True)
+    assert (pause.code, "lies at 6.000 s: the one before ends at 3.000 s" in pause.error_line) == (2, True)
 
 
 def test_what_cannot_be_added_up(tmp_path: Path, short_corpus: Path) -> None:
