@@ -177,7 +177,7 @@ class HeldRows:
                 cls._first += len(cls._values)
                 cls._values = next(cls._batches)
         except BaseException:
-            cls.forget()  # the next row begins anew, and meets the same damage or does not reach it
+            cls.forget()  # the next row begins at the start again, and meets the same damage or does not reach it
             raise
         return cls._values, cls._first
 

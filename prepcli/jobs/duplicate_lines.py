@@ -58,7 +58,9 @@ def read_duplicate_lines(name: str, path: Path) -> list[DuplicateLine]:
         lines = [line for line in path.read_bytes().split(b"\n") if line.strip()]
         return [decoder.decode(line) for line in lines if of_prints.decode(line).prints_filepath is None]
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{option(name, path)}: that is not the output of find-duplicates: {error}") from None
+        raise UsageError(
+            f"{option(name, path)}: that is not the output of find-duplicates ({error}); give its OUT.jsonl"
+        ) from None
 
 
 class FirstRecords:

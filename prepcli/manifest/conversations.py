@@ -184,7 +184,7 @@ def _typed(given: Mapping[str, Any], role: str, value: Any) -> Turn:
     if given["type"] == "audio":
         return _audio(given, role, _path(value))
     if given["type"] != "text" or not isinstance(value, str):
-        raise _bad(f"the type {_shown(given['type'])} with the value {_shown(value)}")
+        raise _bad(f"the type {_shown(given['type'])} with the value {_shown(value)}; known are audio and text")
     return Turn(role, value, more=_more(given))
 
 

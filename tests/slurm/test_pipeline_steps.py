@@ -55,7 +55,10 @@ def test_commands_that_use_gpus_run_there(tmp_path: Path) -> None:
     names = [command.name for command in COMMANDS if command.name != "find-duplicates"]
     compare = "prepcli find-duplicates a.json b.jsonl --by speaker"
     commands = [*(f"prepcli {name} a b" for name in names), compare, f"{compare} --speaker-model=m.nemo"]
-    config = {"data_sets": [{"name": "one"}], "steps": [{"name": f"s{at}", "command": one} for at, one in enumerate(commands)]}
+    config = {
+        "data_sets": [{"name": "one"}],
+        "steps": [{"name": f"s{at}", "command": one} for at, one in enumerate(commands)],
+    }
     kinds = [line.split()[2] for line in steps(tmp_path, config).out.splitlines()]
     on_gpus = {command.name for command in COMMANDS if command.runs_models()}
     assert kinds == [*("gpu" if name in on_gpus else "cpu" for name in names), "cpu", "gpu"]

@@ -80,7 +80,7 @@ class _Tracing:
         return None
 
     def gap(self, time: float) -> str | None:
-        """What lies around a time at which no record with the name lies; None if no record has the name."""
+        """The message on a time at which no record with the name lies; None if no record has the name."""
         found = [one for step in self._steps for one in self._outputs(step, self._sign)]
         rejects = [pair for step in self._steps for pair in self._rejects(step, self._sign)]
         found = [one for one in [*found, *(one for _, one in rejects)] if one.is_called(self._name, None)]

@@ -50,7 +50,17 @@ _NO_VALUE = "a field or a value is missing"
 _WIDTH = 4
 """The characters of each token in the text for Python's parser: those of the longest word, and a blank."""
 _ESCAPE = re.compile(r"""\\([\\"'])""")
-_OTHER_SPELLINGS = {"=": "==", "&&": "and", "&": "and", "||": "or", "|": "or", "!": "not", "<>": "!="}
+_OTHER_SPELLINGS = {
+    "=": "==",
+    "&&": "and",
+    "&": "and",
+    "||": "or",
+    "|": "or",
+    "!": "not",
+    "<>": "!=",
+    "=>": ">=",
+    "=<": "<=",
+}
 
 
 @dataclass(frozen=True, slots=True)

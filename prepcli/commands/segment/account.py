@@ -10,7 +10,9 @@ from prepcli.errors import RejectReason
 
 PARTS = ("segments", "pauses", "overlap", "rejects")
 """The parts of the seconds of recordings, which add up to them."""
-SEGMENTS, RECORDINGS = "segments", "recordings"
+SEGMENTS, RECORDINGS, SPARSE = "segments", "recordings", "sparse"
+_SPARSE_SHARE, _SPARSE_SECONDS = 0.2, 60.0
+"""A recording of so many seconds, of which texts with times cover less than this share, is counted as sparse."""
 _IN = "in"
 _BINS = 10
 _WIDTH = 30
@@ -57,6 +59,13 @@ def add_to(
             totals[_bin(min(piece.length * _BINS // longest, _BINS - 1))] += 1
 
 
+def add_sparse(totals: Counter[str], pieces: Sequence[Piece], length: int, rate: int) -> None:
+    """Count a recording of which texts with times cover little, as they do if they are those of another one."""
+    covered = sum(piece.length for piece in pieces)
+    if length >= _SPARSE_SECONDS * rate and covered < _SPARSE_SHARE * length:
+        totals[SPARSE] += 1
+
+
 def add_rejected(totals: Counter[str], seconds: float) -> None:
     """Add a recording that is rejected as a whole to the totals of a unit."""
     totals[RECORDINGS] += 1
@@ -82,13 +91,22 @@ def details_of(totals: Mapping[str, float], longest: float) -> dict[str, Any]:
     shown = {part: f"{value / size:,.2f} {unit}" for part, value in seconds.items()}
     counts = [int(totals.get(_bin(number), 0)) for number in range(_BINS)]
     edges = [round(longest * number / _BINS, 3) for number in range(_BINS + 1)]
-    return {
-        "recordings": int(totals.get(RECORDINGS, 0)),
-        SEGMENTS: int(totals.get(SEGMENTS, 0)),
-        "accounted": f"{shown[_IN]} in = " + " + ".join(f"{shown[part]} {part}" for part in PARTS),
-        "seconds": seconds,
-        "lengths": {"edges": edges, "segments": counts},
-    } | ({"lengths of segments": _bars(edges, counts)} if any(counts) else {})
+    return (
+        {
+            "recordings": int(totals.get(RECORDINGS, 0)),
+            SEGMENTS: int(totals.get(SEGMENTS, 0)),
+            "accounted": f"{shown[_IN]} in = " + " + ".join(f"{shown[part]} {part}" for part in PARTS),
+            "seconds": seconds,
+            "lengths": {"edges": edges, "segments": counts},
+        }
+        | _few_texts(int(totals.get(SPARSE, 0)))
+        | ({"lengths of segments": _bars(edges, counts)} if any(counts) else {})
+    )
+
+
+def _few_texts(count: int) -> dict[str, str]:
+    covers = f"of {count:,} recordings the texts cover" if count > 1 else "of 1 recording the texts cover"
+    return {"few texts": f"{covers} less than a fifth: check that they are its own"} if count else {}
 
 
 def _bars(edges: Sequence[float], counts: Sequence[int]) -> str:

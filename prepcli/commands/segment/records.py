@@ -13,7 +13,7 @@ from prepcli.audio.probe import Probes
 from prepcli.audio.segments import Policy, Segment, locate
 from prepcli.commands.make_manifest.source import PathNames
 from prepcli.commands.score.command import FIELDS
-from prepcli.commands.segment.account import add_rejected, add_to
+from prepcli.commands.segment.account import add_rejected, add_sparse, add_to
 from prepcli.commands.segment.packing import PAUSE, Piece
 from prepcli.commands.segment.parts import PartUnit, part_of
 from prepcli.commands.segment.recordings import Cut, SegmentSettings, cut, detail_of
@@ -64,9 +64,8 @@ class Texts:
             times.look_up(path, _id(records.record(number)))
         unused = list(times.unused())
         match = "matches" if len(unused) == 1 else "match"
-        names = number_of(len(unused), "name")
-        note = f"{names} in {self._path} {match} no audio, the first is {min(unused)}" if unused else ""
-        return times.inputs, [note] if note else []
+        names = f"{number_of(len(unused), 'name')} in {self._path} {match} no audio that could be read"
+        return times.inputs, [f"{names}, the first is {min(unused)}"] if unused else []
 
     def _name(self, record: Record) -> str:
         """The path of a record's audio, below the folder that is the input."""
@@ -218,6 +217,8 @@ class SegmentLines:
         by_start = _ByStart(made.items)
         longest = self._settings.rules(rate).longest
         add_to(writer.extra, made.pieces, segment.num_samples, rate, longest, is_first=unit.num_records > 0)
+        if self._settings.by == "times":
+            add_sparse(writer.extra, made.pieces, segment.num_samples, rate)
         num_segments = num_rejects = 0
         for piece, own, text in zip(made.pieces, made.items, made.texts, strict=True):
             place = _place(piece, segment)

@@ -10,6 +10,7 @@ MISTAKES = {
     "": "the expression is empty, at the ^ in: ^",
     "duration >": "a field or a value is missing, at the ^ in: duration >^",
     "duration = 3": "write `==`, not `=`, at the ^ in: duration ^= 3",
+    "duration => 3": "write `>=`, not `=>`, at the ^ in: duration ^=> 3",
     "duration > 3 && x == 1": "write `and`, not `&&`",
     "!missing(x)": "write `not`, not `!`",
     "duration * 2 > 3": "there is no arithmetic in expressions, at the ^ in: duration ^* 2",

@@ -3,7 +3,9 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+import soundfile as sf
 
 from tests.commands.segment.test_command import error_of, rejected, segmented, srt, talk
 from tests.conftest import write_lines
@@ -254,3 +256,19 @@ def test_rows_of_another_recording_in_a_file_of_one_are_counted(tmp_path: Path) 
     report, lines = segmented(audio, tmp_path / "out.json", "--by", "times", "--times", times)
     assert [line["text"] for line in lines] == ["own", "own"]
     assert report["details"]["rows_of_others"] == "1 row names another recording than the file: left out"
+
+
+def test_texts_that_cover_little_of_a_recording_are_named(tmp_path: Path) -> None:
+    """They are often those of another recording; all but 6 % of one of three hours was left out as pauses."""
+    (audio := tmp_path / "audio").mkdir()
+    for name, seconds in (("a", 70.0), ("b", 20.0), ("c", 70.0)):
+        sf.write(audio / f"{name}.wav", np.zeros(int(seconds * 8000)), 8000)
+        end = "00:50,000" if name == "c" else "00:03,000"
+        srt(audio / f"{name}.srt", f"1\n00:00:01,000 --> 00:{end}\nWords.\n")
+    call = (audio, tmp_path / "out.json", "--by", "times", "--times", audio, "--max", 60)
+    report, _ = segmented(*call)
+    few = "of 1 recording the texts cover less than a fifth: check that they are its own"
+    assert report["details"]["few texts"] == few, "b is short, and texts cover c"
+    assert few in prepcli("segment", *call, "--dry-run").out
+    report, _ = segmented(audio / "c.wav", tmp_path / "c.json", *call[2:])
+    assert "few texts" not in report["details"]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from prepcli.audio.opening import read_whole
 from prepcli.audio.probe import probe
@@ -21,12 +22,13 @@ from prepcli.formats.names import absolute_folder, brace_text
 from prepcli.formats.train_ds import write_train_ds
 from prepcli.interface.printing import number_of
 from prepcli.jobs.record_job import RecordUnit, even_bounds, units_of
+from prepcli.jobs.records import Records
 from prepcli.jobs.source import RecordSource, items
 from prepcli.manifest.conversations import Turn, of_turn, turns_of
 from prepcli.manifest.parts import FieldKey
 from prepcli.manifest.record import Record, Value
 from prepcli.planning.arrays import Scratch, Values
-from prepcli.planning.hashing import Hashes, num_distinct
+from prepcli.planning.hashing import num_distinct
 from prepcli.planning.split import by_count, by_seconds, in_order, seconds_of, selected
 
 SOUND = "<sound>"
@@ -74,19 +76,24 @@ def plan_shards(
     values = dict(source.layout(records, make))
     bounds, seconds = values["bounds"].tolist(), values["seconds"].tolist()
     units = units_of("shard", bounds, seconds, make=RecordUnit)
-    notes = _notes_on_ids(records.index.keys["id"]) if has_ids else []
+    notes = _notes_on_ids(records) if has_ids else []
     return records.plan(units, AudioContents(records, order=values["order"]), notes=notes)
 
 
-def _notes_on_ids(ids: Hashes) -> list[str]:
-    """A note if ids, of which these are the hashes, occur several times; 0 stands for none."""
+def _notes_on_ids(records: Records) -> list[str]:
+    """A note if ids occur several times; the index has their hashes, and 0 stands for none."""
+    ids = records.index.keys["id"]
     its_own = ids[ids != 0]
     if not (count := len(its_own) - num_distinct(its_own)):
         return []
+    is_again = ids != 0
+    is_again[np.unique(ids, return_index=True)[1]] = False
+    first = int(np.flatnonzero(is_again)[0])
+    path, line = records.origin(first)
     what = "1 conversation has" if count == 1 else f"{count:,} conversations have"
     return [
-        f"{what} the id of an earlier one: NeMo reads all, but explain and compare cannot always tell them apart; give "
-        "them different ids"
+        f"{what} the id of an earlier one (the first is {records.record(first).get('id')}, in {path}:{line}): NeMo "
+        "reads all, but explain and compare cannot always tell them apart; give them different ids"
     ]
 
 

@@ -166,7 +166,8 @@ def test_an_id_that_occurs_several_times(corpus: Path, tmp_path: Path, form: str
     out = tmp_path / "out"
     report = made(corpus / "same.jsonl", out, "--form", form)
     assert report["records_out"] == 9
-    assert any("2 conversations have the id of an earlier one: NeMo reads all" in note for note in report["notes"])
+    where = f"(the first is s0, in {corpus / 'same.jsonl'}:8)"
+    assert any(f"2 conversations have the id of an earlier one {where}: NeMo" in note for note in report["notes"])
     (tar,) = out.glob("*.tar")
     with tarfile.open(tar) as opened:
         names = opened.getnames()
