@@ -137,7 +137,7 @@ class Comparison(ShownInNotebooks, msgspec.Struct):
         """A table of the fields that differ, with its head; empty if there are none."""
         head = ["field", "for example", "before", "after", "changed", "added", "removed"]
         rows = [
-            [one.field, one.record, _short(one.before), _short(one.after)]
+            [one.field, one.record, *_short(one.before, one.after)]
             + [f"{count:,}" for count in (one.changed, one.added, one.removed)]
             for one in self.fields
         ]
@@ -161,6 +161,11 @@ def _unusable(facts: SetFacts) -> str:
     return f", and {' and '.join(texts)}, which are not compared" if texts else ""
 
 
-def _short(value: str | None, most: int = 40) -> str:
-    text = "-" if value is None else value
-    return text if len(text) <= most else f"{text[: most - 3]}..."
+def _short(before: str | None, after: str | None, most: int = 40) -> list[str]:
+    """Two values in a few characters each, among which is the first that differs."""
+    texts = ["-" if value is None else value for value in (before, after)]
+    pairs = enumerate(zip(*texts, strict=False))
+    start = next((at for at, (one, other) in pairs if one != other), min(map(len, texts))) - most // 3
+    if start > 0 and max(map(len, texts)) > most:
+        texts = [f"...{text[start:]}" for text in texts]
+    return [text if len(text) <= most else f"{text[: most - 3]}..." for text in texts]

@@ -168,7 +168,8 @@ def _row_of(step: Step, reads: list[_Read]) -> StepAccount:
         if reason == RejectReason.OVERLAP.value and of_recordings:
             continue  # a part of the overlap
         if is_asked_for(reason):
-            reason = str(reject["reject_detail"])
+            if reason == RejectReason.FILTERED.value:  # its details are rules; others have numbers of the record
+                reason = str(reject["reject_detail"])
             rules.add(reason)
         seconds = reject.get(REJECT_SECONDS, reject.get("duration"))
         if isinstance(seconds, (int, float)) and 0 <= seconds < MAX_SECONDS:

@@ -140,3 +140,16 @@ def test_a_line_that_cannot_be_used_is_in_the_sum(tmp_path: Path, short_corpus: 
     found = prepcli("status", "--account", "tarred", "--json", cwd=tmp_path).json
     assert found["left_out"] == {"bad_field": pytest.approx(lines[1]["duration"], abs=1e-4)}
     assert found["seconds_in"] == pytest.approx(sum(line["duration"] for line in lines), abs=1e-4)
+
+
+def test_what_is_too_long_is_one_row(tmp_path: Path) -> None:
+    """The detail of each reject has the length of its line, and each was a row."""
+    (tmp_path / "talks").mkdir()
+    sf.write(tmp_path / "talks/a.wav", np.random.default_rng(0).normal(0, 0.1, 20 * RATE), RATE)
+    times = ("00:01,000 --> 00:04,000", "00:05,000 --> 00:09,000", "00:10,000 --> 00:15,000", "00:16,000 --> 00:17,000")
+    (tmp_path / "talks/a.srt").write_text("\n\n".join(f"{time}\nWords." for time in times))
+    cut = ("--by", "times", "--times", "talks", "--pad", 0, "--max", 2)
+    run(tmp_path, "segment", "talks", "segments.json", *cut)
+    found = prepcli("status", "--account", "segments.json", "--json", cwd=tmp_path).json
+    assert found["left_out"] == {"by rule": 12, "pauses": 7}
+    assert found["steps"][0]["left_out"] == {"too_long": 12, "pauses": 7}
