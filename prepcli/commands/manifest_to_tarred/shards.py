@@ -23,6 +23,7 @@ from prepcli.commands.manifest_to_tarred.options import TarForm
 from prepcli.commands.manifest_to_tarred.planning import TarredContents, TarShard
 from prepcli.commands.manifest_to_tarred.stems import free_stem
 from prepcli.engine.publishing.publish import UnitWriter
+from prepcli.errors import RecordRejected
 from prepcli.formats.indexes import INDEX_SUFFIX, IndexedLines, SampleTarWriter
 from prepcli.formats.names import in_shard, member_stem, normal_path, segment_suffix, tagged
 from prepcli.formats.tarred import SHARD_MANIFEST_NAME, TAR_NAME
@@ -72,6 +73,7 @@ class _Shard:
             writer.open(self._name) if form["shard_manifests"] else writer.open_part(f"parts/{self._name}")
         )
         self._members: dict[tuple[object, ...], _Member] = {}
+        self._unusable: dict[str, RecordRejected] = {}  # files, whose segments would each decode them as far as they go
 
     def add(self, number: int, record: Record) -> None:
         """Write a record, completely or not at all."""
@@ -160,8 +162,15 @@ class _Shard:
 
     def _load(self, path: str, record: Record) -> tuple[Segment, EncodedAudio]:
         """Read and check the record's audio, and cut and encode it if requested; returns its segment, and the bytes."""
+        if (known := self._unusable.get(path)) is not None:
+            raise RecordRejected(known.reason, known.detail)
         # A slice needs only its own bytes in most formats.
         source = path if self._form["slice_with_offset"] else read_whole(path, path)
+        try:
+            info = probe(source, path)
+        except RecordRejected as rejected:
+            self._unusable[path] = rejected
+            raise
         place = record.offset, record.duration, record.get("channel")
-        segment = locate(source, probe(source, path), *place, self._policy, path)
+        segment = locate(source, info, *place, self._policy, path)
         return segment, encoded(segment, self._wanted, self._policy, check=self._form["check_audio"])
