@@ -16,8 +16,8 @@ def explain(
     record: Annotated[
         str,
         Option(
-            "Its audio file as a manifest of the chain names it, the name of the file, or its id; NAME@SECONDS is what "
-            "lies at this time of the file.",
+            "Its audio file as a manifest of the chain names it, the name of the file, or its id; NAME@SECONDS or "
+            "NAME@1:23:20 is what lies at this time of the file.",
             metavar="RECORD",
             is_argument=True,
         ),

@@ -30,8 +30,10 @@ from prepcli.storage.containers import own_name
 from prepcli.storage.paths import AnyPath, absolute
 
 _CONTAINERS = (".parquet", ".zip", ".tar", ".tar.gz", ".tgz")
-_AT = re.compile(r"(.+)@([0-9]+(?:\.[0-9]*)?|\.[0-9]+)", re.DOTALL)
+_AT = re.compile(r"(.+)@(?:(?:([0-9]+):)?([0-5]?[0-9]):)?([0-9]+(?:\.[0-9]*)?|\.[0-9]+)", re.DOTALL)
+"""Matches a name with a time: seconds, or as players show it, with minutes, or hours and minutes, before them."""
 _PLAIN = re.compile(r"[\w.@ +-]*", re.ASCII)
+_SEGMENT = "segment"
 MAX_TRACES = 20
 """The number of records of one name that are traced: each costs a reading of all manifests."""
 
@@ -42,13 +44,13 @@ def explain_record(record: str, out: AnyPath, work_dir: Path | None) -> Explanat
     # A name may end like a time: `utt@2` is the id of a record before it is what lies at 2 s of `utt`.
     names: list[tuple[str, float | None]] = [(record, None)]
     if match := _AT.fullmatch(record):
-        names.append((match[1], float(match[2])))
+        names.append((match[1], 3600 * int(match[2] or 0) + 60 * int(match[3] or 0) + float(match[4])))
     for name, time in names:
         if explanation := _Tracing(record, name, time, steps, absolute(out)).explanation():
             return explanation
     name, time = names[-1]
-    if time is not None and (gap := _Tracing(record, name, None, steps, absolute(out)).gap(time)):
-        raise UsageError(gap)
+    if time is not None and (explanation := _Tracing(record, name, None, steps, absolute(out)).gap(time)):
+        return explanation
     raise UsageError(
         f"no record of {absolute(out)}, of the runs that made it, or of their rejects is named {name}; the name is "
         "that of a line's audio_filepath or id, and may end with @SECONDS"
@@ -79,23 +81,48 @@ class _Tracing:
                 return Explanation(self._record, self._out, list(traces.values()), list(self._notes))
         return None
 
-    def gap(self, time: float) -> str | None:
-        """The message on a time at which no record with the name lies; None if no record has the name."""
-        found = [one for step in self._steps for one in self._outputs(step, self._sign)]
-        rejects = [pair for step in self._steps for pair in self._rejects(step, self._sign)]
-        found = [one for one in [*found, *(one for _, one in rejects)] if one.is_called(self._name, None)]
-        if not found:
+    def gap(self, time: float) -> Explanation | None:
+        """The explanation of a time at which no record with the name lies; None if no record has the name.
+
+        Raises:
+            UsageError: the audio ends before, or it was not segmented, so that no run has left out what lies there.
+        """
+        named = self._named()
+        if not named:
             return None
-        ends = [one.start + one.duration for one in found if one.duration and one.start + one.duration <= time]
-        starts = [one.start for one in found if one.duration and one.start > time]
-        before = f"the one before ends at {max(ends):,.3f} s" if ends else "none is before"
+        length = _length_of(named[0])
+        if length is not None and time >= length:
+            raise UsageError(f"{self._name} has no {time:,.3f} s: it lasts {length:,.3f} s")
+        segmented = next((step for step in self._steps if step.plan.command == _SEGMENT), None)
+        if segmented is None or length is None:
+            raise UsageError(f"no record of {self._name} lies at {time:,.3f} s: {self._around(time)}")
+        return Explanation(self._record, self._out, [self._pause(segmented, named[0], time)], list(self._notes))
+
+    def _named(self) -> list[Found]:
+        """The records with the name at any time, in outputs and rejects."""
+        outputs = (one for step in self._steps for one in self._outputs(step, self._sign))
+        rejects = (one for step in self._steps for _, one in self._rejects(step, self._sign))
+        return [one for one in (*outputs, *rejects) if one.is_called(self._name, None)]
+
+    def _pause(self, step: Step, found: Found, time: float) -> Trace:
+        """The trace of a time that `segment` has put into no segment: what is neither there nor rejected is a pause."""
+        source = _source_of(found, time)
+        return Trace(self._name, "dropped", source, [], step.name, "pause", self._around(time))
+
+    def _around(self, time: float) -> str:
+        """The records before and after a time at which there is none."""
+        named = self._named()
+        ends = [one.start + one.duration for one in named if one.duration and one.start + one.duration <= time]
+        starts = [one.start for one in named if one.duration and one.start > time]
+        before = f"the record before ends at {max(ends):,.3f} s" if ends else "no record is before"
         after = f"the next begins at {min(starts):,.3f} s" if starts else "none is after"
+        rejects = (pair for step in self._steps for pair in self._rejects(step, self._sign))
         timeless = [reject for reject, one in rejects if not one.duration and one.is_called(self._name, None)]
-        more = ""
-        if timeless:
-            reason, detail = timeless[0]["reject_reason"], timeless[0]["reject_detail"]
-            more = f"; {number_of(len(timeless), 'reject')} of it without a time, the first is {reason}: {detail}"
-        return f"no record of {self._name} lies at {time:,.3f} s: {before}, {after}{more}"
+        if not timeless:
+            return f"{before}, {after}"
+        reason, detail = timeless[0]["reject_reason"], timeless[0]["reject_detail"]
+        many = number_of(len(timeless), "reject")
+        return f"{before}, {after}; {many} of it without a time, the first is {reason}: {detail}"
 
     def _kept(self) -> Iterator[Trace]:
         for found in self._outputs(self._steps[-1], self._sign):
@@ -142,7 +169,8 @@ class _Tracing:
             for other in readers:
                 yield from self._followed(other, made)
         if not ends and self._is_at(found):
-            yield self._trace(found, "not_found")
+            is_pause = step.plan.command == _SEGMENT and self._time is not None
+            yield self._pause(step, found, self._time or 0.0) if is_pause else self._trace(found, "not_found")
 
     def _made_of(self, step: Step, found: Found) -> list[Found]:
         """The records that a run has made from one in its inputs."""
@@ -303,9 +331,18 @@ def _rules(step: Step, found: Found) -> list[str]:
     return [f"part {Path(found.manifest).stem}"] if step.plan.command == "split" else []
 
 
-def _source_of(found: Found) -> Source:
+def _length_of(found: Found) -> float | None:
+    """The seconds of the audio file of a record; None if it cannot be read."""
+    with contextlib.suppress(PrepcliError, RecordRejected, OSError):
+        return probe(found.audio, found.audio).duration
+    return None
+
+
+def _source_of(found: Found, time: float | None = None) -> Source:
+    """The source of a record, or the second `time` of its audio."""
     line = f"{found.manifest}:{found.line}"  # of a conversation without audio
-    source = Source(found.place or line, found.start, found.start + found.duration)
+    start, end = (found.start, found.start + found.duration) if time is None else (time, time)
+    source = Source(found.place or line, start, end)
     with contextlib.suppress(PrepcliError, RecordRejected, OSError):
         rate = probe(found.audio, found.audio).sampling_rate
         samples = (round(source.start * rate), round(source.end * rate))

@@ -7,10 +7,12 @@ from typing import Any
 from prepcli.commands.segment.packing import Piece
 from prepcli.engine.publishing.publish import AccountingError
 from prepcli.errors import RejectReason
+from prepcli.interface.printing import number_of
 
 PARTS = ("segments", "pauses", "overlap", "rejects")
 """The parts of the seconds of recordings, which add up to them."""
-SEGMENTS, RECORDINGS, SPARSE = "segments", "recordings", "sparse"
+SEGMENTS, RECORDINGS = "segments", "recordings"
+_SPARSE = "sparse: "
 _SPARSE_SHARE, _SPARSE_SECONDS = 0.2, 60.0
 """A recording of so many seconds, of which texts with times cover less than this share, is counted as sparse."""
 _IN = "in"
@@ -59,11 +61,15 @@ def add_to(
             totals[_bin(min(piece.length * _BINS // longest, _BINS - 1))] += 1
 
 
-def add_sparse(totals: Counter[str], pieces: Sequence[Piece], length: int, rate: int) -> None:
-    """Count a recording of which texts with times cover little, as they do if they are those of another one."""
+def add_sparse(totals: Counter[str], pieces: Sequence[Piece], length: int, rate: int, name: str) -> None:
+    """Count a recording of which texts with times cover little, as they do if they are those of another one.
+
+    `name`: its audio and its texts; the totals keep the first of each unit.
+    """
     covered = sum(piece.length for piece in pieces)
     if length >= _SPARSE_SECONDS * rate and covered < _SPARSE_SHARE * length:
-        totals[SPARSE] += 1
+        first = next((key for key in totals if key.startswith(_SPARSE)), f"{_SPARSE}{name}")
+        totals[first] += 1
 
 
 def add_rejected(totals: Counter[str], seconds: float) -> None:
@@ -81,32 +87,38 @@ def _bin(number: int) -> str:
     return f"length {number}"
 
 
-def details_of(totals: Mapping[str, float], longest: float) -> dict[str, Any]:
+def details_of(totals: Mapping[str, float], longest: float, num_unread: int = 0) -> dict[str, Any]:
     """The details of the report: numbers, the account in seconds, and the histogram of lengths.
 
-    `longest`: the seconds of the longest possible segment.
+    `longest`: the seconds of the longest possible segment. `num_unread`: the number of records that were rejected
+    before they were cut, so that nothing is known of their seconds.
     """
     seconds = {part: round(totals.get(_seconds(part), 0.0), 9) + 0.0 for part in (_IN, *PARTS)}
     unit, size = ("h", 3600) if seconds[_IN] >= 3600 else ("s", 1)
     shown = {part: f"{value / size:,.2f} {unit}" for part, value in seconds.items()}
     counts = [int(totals.get(_bin(number), 0)) for number in range(_BINS)]
     edges = [round(longest * number / _BINS, 3) for number in range(_BINS + 1)]
+    unread = f", without {number_of(num_unread, 'record')} that cannot be read" if num_unread else ""
     return (
         {
             "recordings": int(totals.get(RECORDINGS, 0)),
             SEGMENTS: int(totals.get(SEGMENTS, 0)),
-            "accounted": f"{shown[_IN]} in = " + " + ".join(f"{shown[part]} {part}" for part in PARTS),
+            "accounted": f"{shown[_IN]} in = " + " + ".join(f"{shown[part]} {part}" for part in PARTS) + unread,
             "seconds": seconds,
             "lengths": {"edges": edges, "segments": counts},
         }
-        | _few_texts(int(totals.get(SPARSE, 0)))
         | ({"lengths of segments": _bars(edges, counts)} if any(counts) else {})
+        | _few_texts({key: int(count) for key, count in totals.items() if key.startswith(_SPARSE)})
     )
 
 
-def _few_texts(count: int) -> dict[str, str]:
-    covers = f"of {count:,} recordings the texts cover" if count > 1 else "of 1 recording the texts cover"
-    return {"few texts": f"{covers} less than a fifth: check that they are its own"} if count else {}
+def _few_texts(sparse: Mapping[str, int]) -> dict[str, str]:
+    if not sparse:
+        return {}
+    count, name = sum(sparse.values()), next(iter(sparse)).removeprefix(_SPARSE)
+    them, their, first = ("them", "their", "the first") if count > 1 else ("it", "its", "it")
+    covers = f"the texts of {number_of(count, 'recording')} cover less than a fifth of {them}"
+    return {"few texts": f"{covers}: check that they are {their} own; {first} is {name}"}
 
 
 def _bars(edges: Sequence[float], counts: Sequence[int]) -> str:

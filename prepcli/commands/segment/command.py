@@ -207,7 +207,7 @@ def segment(
     ) -> dict[str, Any]:
         writer.join(output.name, (LINES_NAME.format(marker.unit) for marker in markers))
         counts = totals(markers)
-        details = details_of(counts, settings.longest) | notes_on_left_out(counts)
+        details = details_of(counts, settings.longest, sum(made.planned_rejects.values())) | notes_on_left_out(counts)
         return {"manifest": output.path} | details | names_note(source.manifests)
 
     shaping = source.settings | ({} if paths_stay or names else {"paths": "absolute"})

@@ -72,31 +72,45 @@ class Texts:
         path = record.audio_filepath
         return os.path.relpath(path, self._folder) if self._folder else path
 
-    def of(self, record: Record, segment: Segment, counts: Counter[str]) -> tuple[Sequence[Timed] | None, float | None]:
-        """The texts of a record, or None; and the seconds at which it begins in the file whose times they have.
+    def of(self, record: Record, segment: Segment, counts: Counter[str]) -> "TextsOf":
+        """The texts of a record.
 
-        The second value is None if the times are those of the record. `segment` is its audio; `counts` gets what
-        is left out of files of times (`Times.left_out`).
+        `segment` is its audio; `counts` gets what is left out of files of times (`Times.left_out`).
 
         Raises:
             RecordRejected: there are none although they decide, or they are damaged.
         """
         if self._by == "speech":
-            return None, None
+            return TextsOf()
         if self._times is not None:
             channel = segment.channel if isinstance(segment.channel, int) else None
             self._times.left_out.clear()
             lines = self._times.of(self._name(record), _id(record), channel, lambda: segment.info.duration)
             counts.update(+self._times.left_out)  # those that are not zero
-            return lines, record.offset
+            return TextsOf(lines, record.offset, self._times.read_from)
         for name in TIME_FIELDS:
             if (value := record.get(name)) is not None:
                 check_unit(lines := timed_of({name: value}, name), lambda: segment.duration, name)
-                return lines, None
+                return TextsOf(lines, None, name)
         if self._by == "windows":
-            return None, None
+            return TextsOf()
         detail = f"there are no {', '.join(TIME_FIELDS[:-1])} and no {TIME_FIELDS[-1]}, and no {option('--times')}"
         raise RecordRejected(RejectReason.MISSING_FIELD, detail)
+
+
+class TextsOf(NamedTuple):
+    """The texts with times of a recording.
+
+    Attributes:
+        lines: the texts; None if there are none.
+        offset: the seconds at which the recording begins in the file whose times they have; None if the times are those
+            of the recording.
+        place: the file, or the field of the record, from which they are.
+    """
+
+    lines: Sequence[Timed] | None = None
+    offset: float | None = None
+    place: str = ""
 
 
 def _id(record: Record) -> str | None:
@@ -157,7 +171,7 @@ def write_recordings(contents: RecordContents, unit: PartUnit, writer: UnitWrite
                 changes["audio_filepath"] = job.names.name(path)
             try:
                 part = part_of(audio(), unit.part, unit.num_parts)
-                item.seconds = lines.add(item, part, *job.texts.of(item.record, part, writer.extra), changes)
+                item.seconds = lines.add(item, part, job.texts.of(item.record, part, writer.extra), changes)
             except RecordRejected:
                 add_rejected(writer.extra, item.record.duration)
                 raise
@@ -187,8 +201,7 @@ class SegmentLines:
         self,
         item: RecordItem,
         segment: Segment,
-        lines: Sequence[Timed] | None,
-        offset: float | None,
+        texts: TextsOf,
         changes: Mapping[str, Value],
     ) -> float:
         """Cut the audio of a record, and write its segments and rejects; returns the seconds of its segments.
@@ -196,8 +209,7 @@ class SegmentLines:
         Args:
             item: the record, which counts as one record in and out; this counts all others.
             segment: its audio.
-            lines: its texts with times, or None.
-            offset: as in `cut`.
+            texts: its texts with times.
             changes: fields with new values in all lines.
 
         Raises:
@@ -206,7 +218,7 @@ class SegmentLines:
         unit = self._writer.unit
         is_part = isinstance(unit, PartUnit) and unit.num_parts > 1
         try:
-            made = cut(segment, lines, offset, self._settings)
+            made = cut(segment, texts.lines, texts.offset, self._settings)
         except RecordRejected as rejected:
             if not is_part:
                 raise
@@ -218,7 +230,8 @@ class SegmentLines:
         longest = self._settings.rules(rate).longest
         add_to(writer.extra, made.pieces, segment.num_samples, rate, longest, is_first=unit.num_records > 0)
         if self._settings.by == "times":
-            add_sparse(writer.extra, made.pieces, segment.num_samples, rate)
+            whose = f"{item.record.audio_filepath}, with the texts of {texts.place}"
+            add_sparse(writer.extra, made.pieces, segment.num_samples, rate, whose)
         num_segments = num_rejects = 0
         for piece, own, text in zip(made.pieces, made.items, made.texts, strict=True):
             place = _place(piece, segment)
@@ -236,7 +249,8 @@ class SegmentLines:
             num_rejects += 1
         for outside in made.outside:
             reason = outside.reason or RecordRejected(RejectReason.BAD_DURATION, "it has no samples")
-            self._reject(item, {REJECT_SECONDS: 0.0}, reason)
+            named = RecordRejected(reason.reason, f"{texts.place}: {reason.detail}")
+            self._reject(item, {REJECT_SECONDS: 0.0}, named)
             num_rejects += 1
         writer.records_out += num_segments - 1
         writer.extra[ADDED] += num_segments + num_rejects - (unit.num_records > 0)

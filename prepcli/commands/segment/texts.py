@@ -4,6 +4,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from math import inf
+from textwrap import shorten
 from typing import Any, NamedTuple
 
 import msgspec
@@ -81,7 +82,8 @@ def _item(timed: Timed, speaker: str | None, recording: Recording, *, is_first: 
     if not (is_inside or reaches):
         return None
     rejected = None
-    what = "a word" if timed.is_word else "a line"
+    what = "the word" if timed.is_word else "the line"
+    what += f" {shorten(timed.text, 40, placeholder='…')!r}" if timed.text else ""
     try:
         span = fit(start, seconds, recording.seconds if recording.is_whole else inf, what, "the recording")
         start, seconds = span.start, span.duration

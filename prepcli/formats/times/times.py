@@ -58,6 +58,7 @@ class Times:
         form: the form of the file; `auto` for a folder in which each file shows its own.
         left_out: what `of` has left out, for `notes_on_left_out`: the number of cues of which lines were left out
             (`Cues`), and of rows of other recordings in files of one.
+        read_from: the file from which `of` has read last.
     """
 
     def __init__(self, path: str, format: str, recordings: Iterable[str]) -> None:
@@ -78,6 +79,7 @@ class Times:
             raise UsageError(f"{option('--times', path)} does not exist; give a folder or a file with times")
         self.path, self.form = path, format
         self.left_out = Counter[str]()
+        self.read_from = path
         paths = np.unique(np.array([_hashes(path) for path in recordings], np.int64).reshape(-1, 3), axis=0)
         self._is_only = len(paths) == 1
         self._stems = np.unique(paths[:, 1:])
@@ -145,6 +147,7 @@ class Times:
             place, form = self._file_of(names)
             names = names._replace(id=id)
             timed = self._read(place, form, names, channel, seconds)
+        self.read_from = place
         if seconds is not None and form not in ("srt", "vtt"):  # their times say what is hours, minutes and seconds
             check_unit(timed, seconds, place)
         return sorted(timed, key=lambda item: item.start)

@@ -267,8 +267,16 @@ def test_texts_that_cover_little_of_a_recording_are_named(tmp_path: Path) -> Non
         srt(audio / f"{name}.srt", f"1\n00:00:01,000 --> 00:{end}\nWords.\n")
     call = (audio, tmp_path / "out.json", "--by", "times", "--times", audio, "--max", 60)
     report, _ = segmented(*call)
-    few = "of 1 recording the texts cover less than a fifth: check that they are its own"
-    assert report["details"]["few texts"] == few, "b is short, and texts cover c"
+    few = f"it is {audio}/a.wav, with the texts of {audio}/a.srt"
+    covers = "the texts of 1 recording cover less than a fifth of it: check that they are its own; "
+    assert report["details"]["few texts"] == covers + few, "b is short, and texts cover c"
     assert few in prepcli("segment", *call, "--dry-run").out
     report, _ = segmented(audio / "c.wav", tmp_path / "c.json", *call[2:])
     assert "few texts" not in report["details"]
+    srt(audio / "c.srt", "1\n00:00:01,000 --> 00:00:02,000\nWords.\n")
+    (audio / "d.wav").write_bytes(b"RIFF")
+    report, _ = segmented(audio, tmp_path / "two.json", *call[2:], code=3)
+    many = "the texts of 2 recordings cover less than a fifth of them: check that they are their own; the first is "
+    assert report["details"]["few texts"] == many + few.removeprefix("it is ")
+    assert report["details"]["accounted"].startswith("160.00 s in = ")
+    assert report["details"]["accounted"].endswith(" rejects, without 1 record that cannot be read")

@@ -61,5 +61,5 @@ def test_reasons_in_words(recording: Segment) -> None:
     assert details == [
         "0.40 s is less than --min 1",
         "2 words or lines of x, y overlap in these 3.00 s",
-        "a line lies from 9.000 to 12.000 s, but the recording lasts 10.000 s",
+        "the line 'd' lies from 9.000 to 12.000 s, but the recording lasts 10.000 s",
     ]

@@ -119,8 +119,18 @@ def test_lines_outside_of_a_recording_have_none_of_its_seconds(tmp_path: Path) -
     assert found["left_out"] == {"bad_offset": 1, "bad_duration": 0, "pauses": 7}
     kept = prepcli("explain", "a.wav@2", "--in", "segments.json", "--json", cwd=tmp_path).json["traces"]
     assert [trace["verdict"] for trace in kept] == ["kept"]
-    pause = prepcli("explain", "a.wav@6", "--in", "segments.json", cwd=tmp_path)
-    assert (pause.code, "lies at 6.000 s: the one before ends at 3.000 s" in pause.error_line) == (2, True)
+    for time in ("6", "0:06", "00:00:06.000"):
+        (pause,) = prepcli("explain", f"a.wav@{time}", "--in", "segments.json", "--json", cwd=tmp_path).json["traces"]
+        assert (pause["verdict"], pause["reason"], pause["source"]["first_sample"]) == ("dropped", "pause", 6 * RATE)
+        assert "the record before ends at 3.000 s, the next begins at 9.000 s" in pause["detail"]
+        assert "2 rejects of it without a time, the first is bad_duration: talks/a.srt: the line" in pause["detail"]
+    beyond = prepcli("explain", "a.wav@1:01:01", "--in", "segments.json", cwd=tmp_path)
+    assert (beyond.code, "a.wav has no 3,661.000 s: it lasts 10.000 s" in beyond.error_line) == (2, True)
+    # Of a manifest, it is the record of the whole that is followed.
+    run(tmp_path, "make-manifest", "talks", "talks.json")
+    run(tmp_path, "segment", "talks.json", "again.json", "--by", "times", "--times", "talks", "--pad", 0)
+    again = prepcli("explain", "a.wav@6", "--in", "again.json", "--json", cwd=tmp_path).json["traces"]
+    assert [(trace["verdict"], trace["reason"]) for trace in again] == [("dropped", "pause")]
 
 
 def test_what_cannot_be_added_up(tmp_path: Path, short_corpus: Path) -> None:
