@@ -93,7 +93,9 @@ class _Tracing:
         length = _length_of(named[0])
         if length is not None and time >= length:
             raise UsageError(f"{self._name} has no {time:,.3f} s: it lasts {length:,.3f} s")
-        segmented = next((step for step in self._steps if step.plan.command == _SEGMENT), None)
+        # The records of a folder of audio are whole files; those of manifests were looked at before, with their times.
+        whole = (step for step in self._steps if AUDIO_BASE_DIRS not in step.plan.settings)
+        segmented = next((step for step in whole if step.plan.command == _SEGMENT), None)
         if segmented is None or length is None:
             raise UsageError(f"no record of {self._name} lies at {time:,.3f} s: {self._around(time)}")
         return Explanation(self._record, self._out, [self._pause(segmented, named[0], time)], list(self._notes))

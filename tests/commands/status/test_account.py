@@ -131,6 +131,19 @@ def test_lines_outside_of_a_recording_have_none_of_its_seconds(tmp_path: Path) -
     run(tmp_path, "segment", "talks.json", "again.json", "--by", "times", "--times", "talks", "--pad", 0)
     again = prepcli("explain", "a.wav@6", "--in", "again.json", "--json", cwd=tmp_path).json["traces"]
     assert [(trace["verdict"], trace["reason"]) for trace in again] == [("dropped", "pause")]
+    # The rest of a file of which a record is a part was never looked at.
+    (part,) = read_lines(tmp_path / "talks.json")
+    write_lines(tmp_path / "part.json", [part | {"offset": 0.5, "duration": 5}])
+    run(tmp_path, "segment", "part.json", "part_segments.json", "--by", "times", "--times", "talks", "--pad", 0)
+    outside = prepcli("explain", "a.wav@6", "--in", "part_segments.json", cwd=tmp_path)
+    assert (outside.code, "no record of a.wav lies at 6.000 s" in outside.error_line) == (2, True)
+    inside = prepcli("explain", "a.wav@5", "--in", "part_segments.json", "--json", cwd=tmp_path).json["traces"]
+    assert [(trace["verdict"], trace["reason"]) for trace in inside] == [("dropped", "pause")]
+    run(tmp_path, "manifest-to-tarred", "segments.json", "tarred", "--num-shards", 1)
+    packed = prepcli("explain", "talks/a.wav@6", "--in", "tarred", "--json", cwd=tmp_path).json["traces"]
+    assert [(trace["verdict"], trace["by"], trace["reason"]) for trace in packed] == [
+        ("dropped", "segment segments.json", "pause")
+    ]
 
 
 def test_what_cannot_be_added_up(tmp_path: Path, short_corpus: Path) -> None:
