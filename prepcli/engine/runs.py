@@ -77,6 +77,7 @@ class FolderRun:
     def __init__(self, job: AnyJob, workspace: Workspace, options: RunOptions) -> None:
         self.job, self.workspace, self.options = job, workspace, options
         workspace.rank, workspace.verify_inputs = options.rank, options.verify_inputs
+        workspace.reads_again = options.verify_inputs or options.overwrite or options.retry_rejects
         self.part = part_of(workspace.root)
         recover(workspace)
         self.ledger = read_ledger(workspace)
@@ -471,7 +472,7 @@ class FolderRun:
                 raise AccountingError(f"{report.rejects} records were rejected, but {listed} are listed")
             merged.release()
             report.num_bytes += writer.num_bytes
-            set_verdict(report, self.options.budget, self.settings)
+            set_verdict(report, self.options.budget, self.settings, self.plan.planned_rejects)
             draft = str(writer.folder / workspace.rejects_file.name)
             report.rejects_alike = first_if_all_alike(report.rejects_by_reason, draft, report.command)
             writer.open_part(workspace.report_file.name).write(msgspec.json.format(msgspec.json.encode(report)) + b"\n")
@@ -489,7 +490,7 @@ class FolderRun:
         if stored is not None:
             report.status = finished
             report.details, report.outputs, report.num_bytes = stored.details, stored.outputs, stored.num_bytes
-        set_verdict(report, self.options.budget, self.settings)
+        set_verdict(report, self.options.budget, self.settings, self.plan.planned_rejects)
         if stored is not None and report.max_rejects != stored.max_rejects:  # `status` shows the value of the last run
             stored.max_rejects = report.max_rejects
             stored.status = "done" if report.status == finished else report.status

@@ -142,7 +142,14 @@ class Selector:
         Raises:
             UsageError: a manifest is damaged, or no manifest has a usable record.
         """
-        index = read_manifests(self.manifests, columns, on_part, num_workers=num_workers, spool_dir=workspace.spool)
+        index = read_manifests(
+            self.manifests,
+            columns,
+            on_part,
+            num_workers=num_workers,
+            spool_dir=workspace.spool,
+            again=workspace.reads_again,
+        )
         if not len(index) + len(index.problems):
             skipped = f" (all {index.num_skipped} have a true _skipme)" if index.num_skipped else ""
             raise UsageError(f"no records in {', '.join(self.manifests)}{skipped or ': it has no lines'}")

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from prepcli.errors import RecordRejected, RejectReason
+from prepcli.formats.audio_names import is_audio_name
 from prepcli.gate import MAX_SECONDS, is_missing
 from prepcli.interface.printing import number_of
 from prepcli.manifest.fields import decode_value
@@ -28,6 +29,7 @@ ROLES = {
 PLACEHOLDERS = ("<sound>", "<speech>", "<audio>")
 """The texts that stand for audio: the first two in NeMo's ShareGPT, the third in ms-swift."""
 _SOUND = ("sound", "ori_sound")
+_KINDS_OF_CONTENT = ("text", "audio", "audio_url", "input_audio")
 _AUDIO_KEYS = ("audio_url", "audio", "audio_path", "path")
 _OWN = ("conversations", "messages", "audios", *_SOUND, "audio_filepath", "duration", "offset")
 
@@ -175,6 +177,9 @@ def _turns(given: Any, sounds: _Sounds) -> Iterator[Turn]:
             continue
         if not isinstance(item, str):
             raise _bad(f"{_shown(item)} in place of a text")
+        if is_audio_name(item) and not any(map(str.isspace, item)):
+            what = f"the text {_shown(item)} is the name of an audio file"
+            raise _bad(f'{what}: in NeMo\'s form, the turn needs "type": "audio"; in others, a placeholder')
         for part in sounds.split(item):
             yield Turn(role, part, more=_more(given)) if part is not None else _audio(given, role, sounds.next())
 
@@ -191,9 +196,12 @@ def _typed(given: Mapping[str, Any], role: str, value: Any) -> Turn:
 def _of_content(item: Mapping[str, Any], role: str, given: Mapping[str, Any]) -> Turn:
     """An item of a list of contents in Qwen's form, with the further fields of its turn and its own."""
     text, key = item.get("text"), next((key for key in _AUDIO_KEYS if not is_missing(item.get(key))), None)
+    kind = item.get("type")
+    if not (is_missing(kind) or kind in _KINDS_OF_CONTENT):
+        raise _bad(f"a content of type {_shown(kind)}; text and audio are read")
     if (key is None) is not isinstance(text, str):
-        what = "text and audio are read" if key is None else "it is either text or audio"
-        raise _bad(f"a content of type {_shown(item.get('type'))}; {what}")
+        what = f"it has no text, and no {', '.join(_AUDIO_KEYS)}" if key is None else "it is either text or audio"
+        raise _bad(f"a content of type {_shown(kind)}; {what}")
     both = {**given, **{name: value for name, value in item.items() if name not in (*_AUDIO_KEYS, "text")}}
     return Turn(role, text, more=_more(both)) if key is None else _audio(both, role, _path(item[key]))
 

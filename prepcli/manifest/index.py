@@ -102,6 +102,7 @@ def index_manifests(
     keys: Mapping[str, KeyFunction] | None = None,
     looks_for: Callable[[bytes], bool] | None = None,
     spool_dir: Path | None = None,
+    again: bool = False,
 ) -> ManifestIndex:
     """Read manifests once and return the positions of their usable records.
 
@@ -111,7 +112,8 @@ def index_manifests(
 
     If `spool_dir` is given, a manifest that is compressed or in an object store is copied there once, uncompressed, and
     read from there; else it is streamed. The `sha256` of a source is the SHA-256 of the SHA-256 digests of its
-    consecutive 16 MiB pieces, so it depends on the content alone, and not on which process read a piece.
+    consecutive 16 MiB pieces, so it depends on the content alone, and not on which process read a piece. `again`: as in
+    `prepcli.manifest.spool.plain_copy`.
 
     Raises `UsageError` for missing or damaged files, and for a big file without a record at its beginning;
     `InputChangedError` if a file changes during reading; `IncompleteError` if a worker process dies. A line that cannot
@@ -119,7 +121,7 @@ def index_manifests(
     """
     columns = columns_of(keys, looks_for, paths)
     builder = IndexBuilder(columns)
-    _read(paths, columns, builder, lambda _, parts: parts, num_workers, spool_dir)
+    _read(paths, columns, builder, lambda _, parts: parts, num_workers, spool_dir, again)
     return builder.index
 
 
@@ -130,6 +132,7 @@ def read_manifests(
     *,
     num_workers: int = 1,
     spool_dir: Path | None = None,
+    again: bool = False,
 ) -> ManifestIndex:
     """Read manifests once, and call `on_part` with each part, in order, and the number of its manifest.
 
@@ -142,7 +145,7 @@ def read_manifests(
             yield part
 
     builder = IndexBuilder(columns, lambda *_: None)
-    _read(paths, columns, builder, seen, num_workers, spool_dir)
+    _read(paths, columns, builder, seen, num_workers, spool_dir, again)
     return builder.index
 
 
@@ -153,6 +156,7 @@ def _read(
     through: Callable[[int, Iterable[Part]], Iterable[Part]],
     num_workers: int,
     spool_dir: Path | None,
+    again: bool,
 ) -> None:
     """Add manifests to an index.
 
@@ -163,7 +167,7 @@ def _read(
         if spool_dir and is_copied(path):
             check_is_json_lines(path)
     states = [state_of(path) for path in paths]
-    plain = [str(plain_copy(path, spool_dir)) if spool_dir and is_copied(path) else path for path in paths]
+    plain = [str(plain_copy(path, spool_dir, again=again)) if spool_dir and is_copied(path) else path for path in paths]
     for number, parts in enumerate(scan_files(plain, columns, num_workers, copies=set(plain) - set(paths))):
         source = new_source(paths[number], plain[number], states[number])
         builder.add_source(source, through(number, parts))

@@ -332,7 +332,8 @@ def shared_index(
         InputChangedError: a manifest changed during reading.
         IncompleteError: a worker process was killed.
     """
-    if workspace is not None:
+    again = workspace is not None and workspace.reads_again and any(_is_measured(path) for path in paths)
+    if workspace is not None and not again:
         inputs = [Input(path, state_of(check_file(path))) for path in paths]
         if (
             sum(entry.state.num_bytes * (_COMPRESSION if is_gzip(entry.path) else 1) for entry in inputs)
@@ -342,7 +343,7 @@ def shared_index(
             if index is not None:
                 return index
     spool = None if workspace is None else workspace.spool
-    return index_manifests(paths, num_workers=num_workers, keys=keys, looks_for=looks_for, spool_dir=spool)
+    return index_manifests(paths, num_workers=num_workers, keys=keys, looks_for=looks_for, spool_dir=spool, again=again)
 
 
 def _find_or_make(
@@ -384,6 +385,11 @@ def _find_or_make(
         raise PrepcliError(f"{folder} was removed during the run, which has stopped; run {same_command()} again")
     _remove_others(folder)
     return index
+
+
+def _is_measured(path: str) -> bool:
+    """Whether lines of an input depend on audio files that were measured (`Catalogue.measures`)."""
+    return isinstance(path, Catalogue) and path.measures
 
 
 def _named(path: str) -> str:

@@ -25,16 +25,17 @@ def is_copied(path: str) -> bool:
     return is_gzip(path) or is_address(path)
 
 
-def plain_copy(path: str, directory: Path) -> Path:
+def plain_copy(path: str, directory: Path, *, again: bool = False) -> Path:
     """Copy a file, uncompressed, into `directory` once; returns the path of the copy. Raises as `spool_gzip` does.
 
     The copy of a container's catalogue is named after the path and the state of the container, because hashing the
-    container's bytes takes long.
+    container's bytes takes long. `again`: lines for which audio files were measured are made again, because the audio
+    may have been repaired.
     """
     if isinstance(path, Catalogue):
         before = state_of(path)
         key = hashlib.sha256(f"{absolute(path)}\0{path.how}\0{before}".encode(errors="surrogateescape")).hexdigest()
-        return _make_once(directory, key, ".jsonl", path, open_bytes(path), before)
+        return _make_once(directory, key, ".jsonl", path, open_bytes(path), before, again=again and path.measures)
     if not is_address(path):
         return spool_gzip(path, directory)
     fetched = _fetch(path, directory)
@@ -80,15 +81,24 @@ def spool_gzip(path: str, directory: Path) -> Path:
 
 
 def _make_once(
-    directory: Path, key: str, suffix: str, path: str, source: BinaryIO, before: FileState | None = None
+    directory: Path,
+    key: str,
+    suffix: str,
+    path: str,
+    source: BinaryIO,
+    before: FileState | None = None,
+    *,
+    again: bool = False,
 ) -> Path:
     """Write the content of `source`, a file opened from `path`, to a file in `directory`, and return its path.
 
-    Its name is `<key>-<size in bytes><suffix>`. If a complete file of this key exists already, nothing is written.
+    Its name is `<key>-<size in bytes><suffix>`. If a complete file of this key exists already, nothing is written,
+    unless it is to be made `again`.
+
     `before`: the state of the file at `path` before it was read; raises `InputChangedError` if it has changed since.
     """
     copy = next(filter(is_whole, directory.glob(f"{key}-*{suffix}")), None)
-    if copy is not None:
+    if copy is not None and not again:
         source.close()
         return copy
     directory.mkdir(parents=True, exist_ok=True)
@@ -103,6 +113,9 @@ def _make_once(
         if before is not None:
             check_unchanged(path, before)  # otherwise the content would not match the name
         spooled = directory / f"{key}-{partial.stat().st_size}{suffix}"
-        return partial.replace(spooled)
+        made = partial.replace(spooled)
+        for other in set(directory.glob(f"{key}-*{suffix}")) - {made}:
+            other.unlink(missing_ok=True)  # else a later start would take one of them
+        return made
     finally:
         partial.unlink(missing_ok=True)

@@ -122,6 +122,7 @@ class Catalogue(str):
         how: the options that the lines depend on, as a text.
         is_one_pass: whether the members are to be read in their order, because another order is slow or impossible.
         kind: the kind of data set, for messages.
+        measures: whether the lines also depend on audio files that are not in `others`, because they are measured.
     """
 
     read: Callable[[str], Iterator[bytes]]
@@ -129,6 +130,7 @@ class Catalogue(str):
     how: str
     is_one_pass: bool
     kind: str
+    measures: bool
 
     def __new__(
         cls,
@@ -137,9 +139,10 @@ class Catalogue(str):
         others: tuple[str, ...] = (),
         how: str = "",
         kind: str = "",
+        measures: bool = False,
     ) -> "Catalogue":
         """Make the catalogue of the container at `path`. The other arguments are the attributes of the same names."""
         self = super().__new__(cls, path)
-        self.read, self.others, self.how, self.kind = read, others, how, kind
+        self.read, self.others, self.how, self.kind, self.measures = read, others, how, kind, measures
         self.is_one_pass = path.lower().endswith(ONE_PASS_SUFFIXES)
         return self

@@ -161,12 +161,29 @@ def test_further_fields_of_turns_stay() -> None:
             "bad_field: turn 4: 5 in place of a text",
         ),
         ({"messages": [{"role": "user", "content": None}]}, "bad_field: turn 1: None in place of a text"),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "audio", "duration": 2}]}]},
+            "bad_field: turn 1: a content of type 'audio'; it has no text, and no audio_url, audio, audio_path, path",
+        ),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "video", "audio_url": "a.wav"}]}]},
+            "bad_field: turn 1: a content of type 'video'; text and audio are read",
+        ),
+        (
+            {"conversations": [{"from": "User", "value": "audio/a.wav"}]},
+            "bad_field: turn 1: the text 'audio/a.wav' is the name of an audio file: in NeMo's form, the turn needs",
+        ),
     ],
 )
 def test_what_cannot_be_used_names_its_turn(fields: dict[str, Any], why: str) -> None:
     with pytest.raises(RecordRejected) as caught:
         turns_of(fields)
     assert str(caught.value).startswith(why)
+
+
+def test_a_text_may_name_an_audio_file_among_others() -> None:
+    turns = [{"from": "User", "value": "What is in a.wav"}, {"from": "User", "type": "text", "value": "a.wav"}]
+    assert turns_of({"conversations": turns}) == [Turn("User", "What is in a.wav"), Turn("User", "a.wav")]
 
 
 def test_other_placeholders() -> None:

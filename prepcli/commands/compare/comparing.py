@@ -34,6 +34,7 @@ from prepcli.jobs.same_audio import real_file
 from prepcli.manifest.columns import key_bytes
 from prepcli.manifest.conversations import Turn, turns_of
 from prepcli.manifest.fields import AUDIO_FIELDS, decode_value
+from prepcli.manifest.parts import FieldKey
 from prepcli.manifest.record import Record
 from prepcli.planning.hashing import Hashes, mix64, num_distinct, occurrences
 from prepcli.planning.split import Indices
@@ -53,6 +54,8 @@ _SAME = 1e-6
 _ENOUGH = 0.9
 """If this share of the smaller set is matched, the names that writers make are not computed."""
 _PAIRS_AT_ONCE = 5000
+_ID = FieldKey(GIVEN_ID.field, str, is_optional=True)
+"""The ids as they are, also those that could not be in names of files."""
 _WAYS = {
     "id": "their ids",
     "path": "the paths of their audio",
@@ -119,7 +122,7 @@ def compare_sets(before: str, after: str, num_workers: int, *, reads_audio: bool
 
 def _read(spec: str, num_workers: int) -> Records:
     manifests = manifests_of(spec, SetInput(), others=conversations_among(None))
-    return Records(manifests, keys={**ID_KEYS, "id": GIVEN_ID}, num_workers=num_workers)
+    return Records(manifests, keys={**ID_KEYS, "id": _ID}, num_workers=num_workers)
 
 
 def _facts(spec: str, records: Records) -> SetFacts:

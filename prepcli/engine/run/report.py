@@ -164,10 +164,11 @@ def finished_report(workspace: Workspace, digest: str, found: OutputFiles | None
     return report if is_ours and not workspace.is_begun else None
 
 
-def set_verdict(report: Report, budget: Budget, settings: Mapping[str, Any]) -> None:
+def set_verdict(report: Report, budget: Budget, settings: Mapping[str, Any], planned: Mapping[str, int]) -> None:
     """Set the status `too_many_rejects` in `report` if its rejects exceed `budget`, and set the fields with advice.
 
-    `settings`: those of the run. For an incomplete run, only `max_rejects` and `continue_with` are set.
+    `settings`: those of the run; `planned`: the rejects of its plan. For an incomplete run, only `max_rejects` and
+    `continue_with` are set.
     """
     report.max_rejects = str(budget)
     if report.status == "incomplete":
@@ -177,8 +178,16 @@ def set_verdict(report: Report, budget: Budget, settings: Mapping[str, Any]) -> 
         report.status = "too_many_rejects"
     report.rejects_alike = first_if_all_alike(report.rejects_by_reason, report.rejects_filepath, report.command)
     if num_retryable(report.rejects_by_reason):
-        report.retry_with = f"{command_line(of_rank=False)} --retry-rejects"  # a launch id is valid for one launch
+        report.retry_with = f"{command_line(of_rank=False)} {retry_flag(planned)}"  # a launch id is for one launch
     report.repair_with = repair_command(report.command, report.rejects_by_reason, report.rejects_filepath, settings)
+
+
+def retry_flag(planned: Mapping[str, int]) -> str:
+    """The option that tries rejects again; what was rejected while the inputs were read needs that they are read again.
+
+    `planned`: the rejects of the plan, by reason.
+    """
+    return "--overwrite" if num_retryable(planned) else "--retry-rejects"
 
 
 def too_many(report: Report, budget: Budget) -> str:

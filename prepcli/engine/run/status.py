@@ -17,7 +17,14 @@ from prepcli.engine.publishing.rejects import commonest, is_asked_for, is_bad, i
 from prepcli.engine.ranks.drafts import units_at_work
 from prepcli.engine.ranks.progress import RankProgress, format_seconds, is_running, read_progress
 from prepcli.engine.ranks.stages import LOCK_FILE, STAGE_FILE, Stage
-from prepcli.engine.run.report import finished_report, format_bytes, repair_command, repair_line, retry_line
+from prepcli.engine.run.report import (
+    finished_report,
+    format_bytes,
+    repair_command,
+    repair_line,
+    retry_flag,
+    retry_line,
+)
 from prepcli.engine.state.store_output import OutputFiles
 from prepcli.engine.state.stored_units import find_plan, read_units
 from prepcli.engine.state.work_folder import version_roots, work_folder
@@ -195,7 +202,7 @@ def read_status(workspace: Workspace) -> Status:
         ranks=_rank_rows(workspace, ranks, {rank.rank for rank in running}),
         slowest_rank=slowest.rank if slowest else None,
         continue_with=run_again if report is None and not waits_for else None,
-        retry_with=f"{run_again} --retry-rejects" if report is not None and retryable else None,
+        retry_with=f"{run_again} {retry_flag(plan.planned_rejects)}" if report is not None and retryable else None,
         repair_with=None if report is None else repair_command(plan.command, rejects, rejects_file, plan.settings),
         left_out=sum(count for reason, count in rejects.items() if not is_bad(reason, plan.command)),
         max_rejects=report.max_rejects if report is not None else "",

@@ -72,7 +72,7 @@ class Workspace:
         self.claim_file = self.root / "claim.json"  # see `prepcli.engine.state.store_claim`
         self.index = self.root / "index"
         self.spool = self.root / "spool" if spools else None
-        self.rank, self.verify_inputs = Rank(), False  # the run sets both
+        self.rank, self.verify_inputs, self.reads_again = Rank(), False, False  # the run sets them
         self.rank_id = new_rank_id()  # worker processes inherit the id
         self._ahead: float | None = None  # how far the clock of the file system is ahead of our monotonic one
         self._store_claim: StoreClaim | None = None

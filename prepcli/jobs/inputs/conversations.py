@@ -51,7 +51,7 @@ def conversation_file(path: str, audio_base_dir: AnyPath | None, placeholders: S
         return conversation_shard(path, tar, placeholders)
     folder = absolute_folder(str(audio_base_dir or path_of(path).parent))
     read = partial(conversation_lines, folder=folder, placeholders=tuple(placeholders))
-    return Catalogue(path, read, (), f"conversations {folder} {list(placeholders)}", CONVERSATIONS)
+    return Catalogue(path, read, (), f"conversations {folder} {list(placeholders)}", CONVERSATIONS, measures=True)
 
 
 def conversation_tars(stored: ConversationSet, placeholders: Sequence[str]) -> list[Catalogue]:

@@ -276,7 +276,7 @@ def _wenet(wenet: WenetSet, options: SetInput) -> list[str]:
     if options.split not in (None, EVERY):
         raise UsageError(f"{option('--split', options.split)}: {wenet.list} is a list, and all of its files are read")
     if wenet.is_raw:
-        return [Catalogue(check_file(str(wenet.list)), raw_list_lines, (), "wenet list", LIST)]
+        return [Catalogue(check_file(str(wenet.list)), raw_list_lines, (), "wenet list", LIST, measures=True)]
     return [_samples(str(tar), "wenet", options) for tar in wenet.tars]
 
 

@@ -1,6 +1,7 @@
 """Conversations as inputs: files, sets in tars."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -139,3 +140,39 @@ def test_a_set_that_is_not_finished(tmp_path: Path) -> None:
     for call in (("conversations-to-tarred", tmp_path / "set", "out"), ("filter", tmp_path / "set", "kept.json")):
         done = prepcli(*call, cwd=tmp_path)
         assert (done.code, "set is not finished" in done.error_line) == (2, True), done.err
+
+
+def test_audio_that_came_later_is_measured_again(tmp_path: Path) -> None:
+    """Its lengths are in a copy of the conversations, which every later run took, also one that started again."""
+    lines = share_gpt_of(RECORDS)
+    lines[2]["sound"] = "late.flac"
+    chats = write_lines(tmp_path / "chats.jsonl", lines)
+    call = ("conversations-to-tarred", chats, tmp_path / "set")
+    first = prepcli(*call, "--max-rejects", 1, "--json").json
+    assert first["rejects_by_reason"] == {"missing_audio": 1}
+    assert first["retry_with"].endswith(" --overwrite")
+    assert prepcli("status", tmp_path / "set", "--json").json["retry_with"].endswith(" --overwrite")
+    shutil.copy(RECORDS[2]["audio_filepath"], tmp_path / "late.flac")
+    assert prepcli(*call, "--max-rejects", 1, "--json").json["status"] == "nothing_to_do"
+    again = prepcli(*call, "--retry-rejects")
+    assert (again.code, "chats.jsonl has another content" in again.error_line) == (2, True)
+    repaired = prepcli(*call, "--overwrite", "--json").json
+    assert (repaired["status"], repaired["records_out"]) == ("done", 6)
+    assert prepcli(*call, "--json").json["status"] == "nothing_to_do"
+    assert len(list((tmp_path / "set.prepcli/spool").iterdir())) == 1
+    kept = ("filter", chats, tmp_path / "kept.json", "--keep", "duration > 0")
+    (tmp_path / "late.flac").unlink()
+    assert prepcli(*kept, "--max-rejects", 1, "--json").json["records_out"] == 5
+    shutil.copy(RECORDS[2]["audio_filepath"], tmp_path / "late.flac")
+    assert prepcli(*kept, "--overwrite", "--json").json["records_out"] == 6
+
+
+@pytest.mark.parametrize("id", ["a b", "dir/a.wav", "Ünï"])
+def test_conversations_are_compared_by_any_ids(id: str, tmp_path: Path) -> None:
+    """One with a blank or a slash, which no file could be named after, left all records without a match."""
+    lines = conversations_of(RECORDS)
+    lines[2]["id"] = id
+    chats = write_lines(tmp_path / "chats.jsonl", lines)
+    assert prepcli("conversations-to-tarred", chats, tmp_path / "set").code == 0
+    found = prepcli("compare", chats, tmp_path / "set", "--json").json
+    assert (found["matched_by"], found["matched"]) == ("their ids", 6)
