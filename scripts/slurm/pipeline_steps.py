@@ -66,11 +66,12 @@ def steps_of(config_file: Path, wanted: list[str]) -> Iterator[list[str]]:
                 yield [name, *_words(step, fields)]
 
 
-def _words(step: dict[str, Any], fields: dict[str, Any]) -> list[str]:
+def _words(step: dict[Any, Any], fields: dict[str, Any]) -> list[str]:
     name = step["name"]
+    step = {"on" if key is True else key: value for key, value in step.items()}  # YAML reads the word on as true
     unknown = set(step) - _STEP_KEYS
     if unknown:
-        raise ConfigError(f"step {name} has unknown keys: {', '.join(sorted(unknown))}")
+        raise ConfigError(f"step {name} has unknown keys: {', '.join(sorted(map(str, unknown)))}")
     for key in ("command", "sbatch"):
         if not isinstance(step.get(key, ""), str):
             raise ConfigError(f"{key}: of step {name} is not one text, such as {_EXAMPLES[key]}")

@@ -139,6 +139,19 @@ def missing_of(step: Step, made: list[str], commands: set[str]) -> Iterator[str]
             yield f"{name + ': ' if name else ''}there is no {gone[0]}{more}"
 
 
+def clash_of(step: Step, writers: dict[str, str]) -> Iterator[str]:
+    """Why a step cannot write its output: it is its input, or that of another step (`writers`, by path)."""
+    if step.output is None or step.command[0] != "prepcli" or "=" in step.output:
+        return
+    place, name = os.path.abspath(step.output), f"{step.data_set}.{step.name}"
+    if any(os.path.abspath(file) == place for _, value in step.inputs for file in files_of(value)):
+        yield f"it would write over its input {step.output}"
+    elif (other := writers.setdefault(place, name)) != name and not any(
+        option == "--concat-to" for option, _ in _options(step.command[2:])
+    ):
+        yield f"{other} writes {step.output}, too: give each its own"
+
+
 def _is_below(path: str, folder: str) -> bool:
     return os.path.abspath(path) == os.path.abspath(folder) or os.path.abspath(path).startswith(
         os.path.abspath(folder) + os.sep
@@ -161,6 +174,7 @@ def table_of(steps: list[Step], of_kind: dict[str, str]) -> Iterator[str]:
     made: dict[str, list[str]] = {}
     hours: dict[str, str | None] = {}
     commands = known_commands()
+    writers, clashes = dict[str, str](), list[str]()
     for number, step in enumerate(steps):
         earlier = made.setdefault(step.data_set, [])
         is_first = number == 0 or steps[number - 1].data_set != step.data_set
@@ -170,6 +184,7 @@ def table_of(steps: list[Step], of_kind: dict[str, str]) -> Iterator[str]:
         rows.append(
             [step.data_set, step.name, step.kind, step.ranks(of_kind), hours[step.data_set] or "unknown", after]
         )
+        clashes += [f"  {step.data_set}.{step.name}: {why}" for why in clash_of(step, writers)]
         for why in missing_of(step, earlier, commands):
             if (step.data_set, why) not in problems:
                 problems[step.data_set, why] = f"  {step.data_set}.{step.name}: {why}"
@@ -184,6 +199,9 @@ def table_of(steps: list[Step], of_kind: dict[str, str]) -> Iterator[str]:
     if problems:
         yield "Not found on this machine (the jobs need it on their nodes, or in the container):"
         yield from problems.values()
+    if clashes:
+        yield "These jobs would be refused when they run:"
+        yield from clashes
 
 
 def main() -> None:

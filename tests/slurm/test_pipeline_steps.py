@@ -50,6 +50,14 @@ def test_steps_of_each_data_set(tmp_path: Path) -> None:
     assert [line.split()[0] for line in steps(tmp_path, CONFIG, "two").out.splitlines()] == ["two"] * 3
 
 
+def test_the_word_on_needs_no_quotes(tmp_path: Path) -> None:
+    """YAML reads it as true, and dumps it with quotes, as nobody writes it."""
+    config = "data_sets:\n- name: one\nsteps:\n- name: s\n  command: prepcli extend-codec-codes a\n  on: {}\n"
+    assert steps(tmp_path, config.format("cpu")).out.split()[:3] == ["one", "s", "cpu"]
+    wrong = steps(tmp_path, config.format("tpu\n  off: 3"))
+    assert (wrong.code, "unknown keys: False" in wrong.err) == (1, True)
+
+
 def test_commands_that_use_gpus_run_there(tmp_path: Path) -> None:
     """Also those of submit.sh, which has a list of its own; find-duplicates uses them only for a model."""
     names = [command.name for command in COMMANDS if command.name != "find-duplicates"]

@@ -287,6 +287,21 @@ def test_the_table_of_a_pipeline(tmp_path: Path) -> None:
     ]
 
 
+def test_outputs_that_others_write_or_read(tmp_path: Path) -> None:
+    (tmp_path / "m.json").write_text("{}\n")
+    rows = table(
+        f"one a cpu -- prepcli filter {tmp_path}/m.json {tmp_path}/m.json --sample 3",
+        f"one b cpu -- prepcli manifest-to-tarred {tmp_path}/m.json {tmp_path}/set --num-shards 4",
+        f"two b cpu -- prepcli manifest-to-tarred {tmp_path}/m.json {tmp_path}/./set --num-shards 4",
+        f"two c cpu -- prepcli manifest-to-tarred {tmp_path}/m.json {tmp_path}/set --concat-to",
+    )
+    assert rows[-3:] == [
+        "These jobs would be refused when they run:",
+        f"  one.a: it would write over its input {tmp_path}/m.json",
+        f"  two.b: one.b writes {tmp_path}/./set, too: give each its own",
+    ]
+
+
 def test_hours_of_a_long_manifest_are_estimated(tmp_path: Path) -> None:
     line = '{"audio_filepath": "x", "duration": 3600.0, "text": "' + "x" * 1000 + '"}\n'
     (tmp_path / "m.json").write_text(line * 10_000)
@@ -303,7 +318,7 @@ def test_files_scripts_and_commands_that_are_not_here(tmp_path: Path) -> None:
         "one a cpu -- prepcli manifest-to-sharr x y",
         "one b cpu -- python none.py",
         f"one c gpu -- {known} --speaker-model {tmp_path}/s.nemo --audio-base-dir={tmp_path}/wavs",
-        f"one d gpu -- {known} --speaker-model=titanet_large --audio-base-dir={tmp_path}/wavs",
+        f"one d gpu -- {known}2 --speaker-model=titanet_large --audio-base-dir={tmp_path}/wavs",
         f"one e gpu -- prepcli extend-codec-codes {tmp_path}/out/shar --codec-model {tmp_path}/c.nemo",
         "two a cpu -- prepcli download librispeech --data-root=x",
     )[8:]

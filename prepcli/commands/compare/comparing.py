@@ -103,11 +103,11 @@ def compare_sets(before: str, after: str, num_workers: int, *, reads_audio: bool
         spans = [(_spans(sides[0], one), _spans(sides[1], other)) for one, other in some]
         named = [_named_audio(sides, pair) for pair in some]
         all_audio = ((its_own, *more.values()) for its_own, more in zip(spans, named, strict=True))
-        moved = [both for audio in all_audio for both in audio if both[0] != both[1] and reads_audio]
+        moved = [both for audio in all_audio for both in audio if not _is_same_place(*both) and reads_audio]
         verdicts = map_refusing_crashes(_compare_audio, moved, num_workers) if moved else iter(())
         for (first, second), its_own, more in zip(some, spans, named, strict=True):
             kind, *others = (
-                "same_place" if both[0] == both[1] else next(verdicts) if reads_audio else "not_compared"
+                "same_place" if _is_same_place(*both) else next(verdicts) if reads_audio else "not_compared"
                 for both in (its_own, *more.values())
             )
             setattr(found.audio, kind, getattr(found.audio, kind) + 1)
@@ -220,6 +220,11 @@ def _with_offset(keys: Hashes, records: Records) -> Hashes:
 def _numbered(keys: Hashes) -> Hashes:
     """Keys in which the second, third ... record of a key has another one."""
     return mix64(keys + occurrences(keys).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+
+
+def _is_same_place(before: tuple[_Span, ...], after: tuple[_Span, ...]) -> bool:
+    """Whether audio begins at the same places of the same files; another duration is a change of a field."""
+    return [span._replace(duration=None) for span in before] == [span._replace(duration=None) for span in after]
 
 
 def _spans(records: Records, number: int) -> tuple[_Span, ...]:

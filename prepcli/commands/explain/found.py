@@ -107,7 +107,20 @@ class Found:
         base = os.path.basename(own_name(self.name))
         file = os.path.basename(self.audio) if self.is_conversation else base
         named = (self.name, self.audio, file, os.path.splitext(base)[0], self.fields.get("id"))
+        if self.is_conversation and name in self._names_of_audio:
+            return True
         return name in named or (os.sep in name and real_file("", os.path.abspath(name)) == self.audio)
+
+    @cached_property
+    def audio_of_turns(self) -> list[str]:
+        """The audio of the turns of a conversation, as the line names it."""
+        turns: list[Any] = self.fields["conversations"] if self.is_conversation else []
+        return [str(turn.get("value")) for turn in turns if isinstance(turn, dict) and turn.get("type") == "audio"]
+
+    @cached_property
+    def _names_of_audio(self) -> set[str]:
+        own = {own_name(path) for path in self.audio_of_turns}
+        return {*self.audio_of_turns, *own, *map(os.path.basename, own)}
 
     def fit(self, made: "Found") -> Fit | None:
         """How well the record fits to `made`; None if `made` is not made from it."""

@@ -4,9 +4,12 @@ import contextlib
 import os
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from prepcli.audio.probe import probe
 from prepcli.commands.explain.found import Best, Found, num_places
@@ -33,7 +36,7 @@ _CONTAINERS = (".parquet", ".zip", ".tar", ".tar.gz", ".tgz")
 _AT = re.compile(r"(.+)@(?:(?:([0-9]+):)?([0-5]?[0-9]):)?([0-9]+(?:\.[0-9]*)?|\.[0-9]+)", re.DOTALL)
 """Matches a name with a time: seconds, or as players show it, with minutes, or hours and minutes, before them."""
 _PLAIN = re.compile(r"[\w.@ +-]*", re.ASCII)
-_SEGMENT = "segment"
+_SEGMENT, _FIX_DURATIONS = "segment", "fix-durations"
 MAX_TRACES = 20
 """The number of records of one name that are traced: each costs a reading of all manifests."""
 
@@ -127,9 +130,14 @@ class _Tracing:
         return f"{before}, {after}; {many} of it without a time, the first is {reason}: {detail}"
 
     def _kept(self) -> Iterator[Trace]:
+        """Records with this name in SET; if there are some, also those with this name that were dropped on the way."""
+        is_there = False
         for found in self._outputs(self._steps[-1], self._sign):
             if self._is_kept(found) and found.is_called(self._name, self._time):
+                is_there = True
                 yield self._trace(found, "kept")
+        if is_there:
+            yield from self._dropped()
 
     def _is_kept(self, found: Found) -> bool:
         """Whether a line of the last output is in SET, which may be one of its files."""
@@ -215,6 +223,8 @@ class _Tracing:
                 self._notes[f"the record from which {step.name} made {at.name} is not in its inputs any more"] = None
             hops.insert(0, Hop(step.plan.command, at.manifest, at.line, _rules(step, at), step.plan.run_with))
             at = source
+        if (count := len(first.audio_of_turns)) > 1:
+            self._notes[f"{found.name} has {count:,} turns with audio: the source is that of the first"] = None
         return Trace(found.name, verdict, _source_of(first), hops, **more)
 
     def _makers(self, found: Found) -> list[Step]:
@@ -233,6 +243,8 @@ class _Tracing:
         for sign in dict.fromkeys((_sign_of(made.audio), b"")):  # most runs keep the name of the audio
             best = Best(made)
             for found in self._inputs(step, sign):
+                if step.plan.command == _FIX_DURATIONS:  # that of the input was wrong, or there was none
+                    found = replace(found, fields={**found.fields, "duration": made.fields.get("duration")})
                 best.add(found)
             if sources := best.found:
                 return sources
@@ -244,7 +256,8 @@ class _Tracing:
         for path, made in step.sources:
             folder = self._folder(step, path)
             if os.path.isfile(path) or is_address(path):
-                yield from self._lines(path, folder, sign, folders.index(folder))
+                with_unusable = step.plan.command == _FIX_DURATIONS
+                yield from self._lines(path, folder, sign, folders.index(folder), with_unusable=with_unusable)
             elif not made and not os.path.isdir(path):
                 self._notes[f"{path} is not there any more"] = None
 
@@ -286,7 +299,10 @@ class _Tracing:
             manifest, line = records.origin(record)
             yield Found(manifest if os.path.isdir(path) else path, line, fields, records.base_dir(record), number)
 
-    def _lines(self, path: str, folder: str, sign: bytes, number: int = 0) -> Iterator[Found]:
+    def _lines(
+        self, path: str, folder: str, sign: bytes, number: int = 0, *, with_unusable: bool = False
+    ) -> Iterator[Found]:
+        """The records of a file; `with_unusable`: also lines that only lack something that the run has measured."""
         if path.lower().endswith(_CONTAINERS) or holds_conversations(path):
             yield from self._in_container(path, number)
             return
@@ -297,6 +313,10 @@ class _Tracing:
             rows = read_rows(text, kind) if text else BlockRows()
             for line, fields in zip(rows.lines, rows.rows, strict=True):
                 yield Found(path, before + numbers[line - 1], fields, folder, number)
+            for line, _ in rows.problems if with_unusable else ():
+                with contextlib.suppress(msgspec.DecodeError, ValueError, RecursionError):
+                    odd = decode_json(text.split(b"\n")[line - 1], dict[str, Any])
+                    yield Found(path, before + numbers[line - 1], odd, folder, number)
             before += block.count(b"\n") + (not block.endswith(b"\n"))
 
 

@@ -16,7 +16,7 @@ from prepcli.engine.publishing.rejects import is_asked_for
 from prepcli.engine.run.chain import Step, absolute_in, chain_of
 from prepcli.errors import RecordRejected, RejectReason, UsageError
 from prepcli.gate import MAX_SECONDS
-from prepcli.interface.printing import aligned, as_text, short_path
+from prepcli.interface.printing import aligned, as_text, number_of, short_path
 from prepcli.interface.reports import ShownInNotebooks
 from prepcli.manifest.datasets import DataSet
 from prepcli.manifest.durations import read_input
@@ -99,7 +99,8 @@ class Account(ShownInNotebooks, msgspec.Struct):
             *(f"  {line}" for line in aligned(rows, 2)),
         ]
         if self.unknown:
-            lines.append(f"  {self.unknown:,} rejects state no duration, and are in no sum")
+            state = "states no duration, and is" if self.unknown == 1 else "state no duration, and are"
+            lines.append(f"  {number_of(self.unknown, 'reject')} {state} in no sum")
         return as_text(lines)
 
 

@@ -257,3 +257,16 @@ def test_lines_that_are_skipped_are_counted(tmp_path: Path) -> None:
     write_lines(tmp_path / "b.json", [line | {"_skipme": False} for line in lines[2:]])
     done = prepcli("compare", "a.json", "b.json", cwd=tmp_path)
     assert f"a.json: {len(lines) - 2} records" in done.out and "h, and 2 lines with _skipme, which are not" in done.out
+
+
+def test_another_duration_is_not_another_place(tmp_path: Path) -> None:
+    """Durations that fix-durations has measured again, also of a line whose old one was longer than its audio."""
+    before = absolute_lines()
+    after = [dict(line) for line in before]
+    before[0]["duration"] = 3600.0
+    before[1]["duration"] = round(float(str(before[1]["duration"])) - 0.001, 6)
+    write_lines(tmp_path / "a.json", before)
+    write_lines(tmp_path / "b.json", after)
+    found = prepcli("compare", "a.json", "b.json", "--json", cwd=tmp_path).json
+    assert {name: count for name, count in found["audio"].items() if count} == {"same_place": len(before)}
+    assert {one["field"]: one["changed"] for one in found["fields"]} == {"duration": 2}

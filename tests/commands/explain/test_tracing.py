@@ -135,6 +135,33 @@ def test_a_conversation_has_the_place_of_its_first_audio(tmp_path: Path) -> None
     assert trace["name"] == "c1"
 
 
+def test_each_audio_of_a_conversation_names_it(tmp_path: Path) -> None:
+    paths = [line["audio_filepath"] for line in absolute(some_lines()[:2])]
+    turns: Lines = [{"from": "User", "type": "audio", "value": path} for path in paths]
+    write_lines(tmp_path / "chats.jsonl", [{"id": "c", "conversations": turns}])
+    run(tmp_path, "conversations-to-tarred", "chats.jsonl", "chats", "--num-shards", 1)
+    (stored,) = read_lines(tmp_path / "chats/manifest_0.jsonl")
+    for name in (Path(paths[1]).name, stored["conversations"][1]["value"]):
+        found = prepcli("explain", name, "--in", "chats", "--json", cwd=tmp_path).json
+        assert [(trace["name"], trace["verdict"]) for trace in found["traces"]] == [("c", "kept")]
+        assert found["notes"] == ["c has 2 turns with audio: the source is that of the first"]
+
+
+def test_durations_that_were_measured_again(tmp_path: Path) -> None:
+    """The source of a record has its true length, also if its old duration was wrong, or was not there."""
+    lines = absolute(some_lines()[:3])
+    lengths = [sf.info(line["audio_filepath"]).frames for line in lines]
+    lines[0]["duration"] += 3.0
+    lines[1]["duration"] /= 2
+    del lines[2]["duration"]
+    write_lines(tmp_path / "m.json", lines)
+    run(tmp_path, "fix-durations", "m.json", "fixed.json")
+    for line, length in zip(lines, lengths, strict=True):
+        found = prepcli("explain", line["audio_filepath"], "--in", "fixed.json", "--json", cwd=tmp_path).json
+        (trace,) = found["traces"]
+        assert (trace["verdict"], trace["source"]["last_sample"], found["notes"]) == ("kept", length, [])
+
+
 def test_audio_that_is_gone_is_named(tmp_path: Path) -> None:
     shutil.copy(SHORT_CORPUS / some_lines()[0]["audio_filepath"], tmp_path / "a.flac")
     write_lines(tmp_path / "m.json", [some_lines()[0] | {"audio_filepath": "a.flac"}])
