@@ -167,7 +167,12 @@ submit() {
         needs_program PYTHON "${PYTHON[0]}" || exit 2
     fi
     mkdir -p "$(dirname "$log")"
-    job=$("${line[@]}") || return 1
+    job=$("${line[@]}") || {
+        local asked="${kind^^}_PARTITION=$partition"
+        if [[ $kind == gpu ]]; then asked+=" GPU_OPTIONS=(${GPU_OPTIONS[*]-})"; fi
+        printf '%s: sbatch took no job; it was asked with %s of %s\n' "$data_set.$step" "$asked" "$cluster_env" >&2
+        return 1
+    }
     job=${job%%;*} # on federations the cluster's name follows
     printf '%s: job %s, logs %s-%s*.log\n' "$data_set.$step" "$job" "$log" "$job"
 }

@@ -485,3 +485,22 @@ def test_a_wrong_cluster_env(text: str, message: str, tmp_path: Path) -> None:
     last = done.err.splitlines()[-1]
     assert last.startswith(f"submit.sh: {site}")
     assert message in last
+
+
+def test_what_sbatch_refuses_names_the_setting_of_the_site(tmp_path: Path) -> None:
+    """It says only that there is no such partition."""
+    (sbatch := tmp_path / "sbatch").write_text("#!/bin/bash\necho 'invalid partition specified' >&2\nexit 1\n")
+    sbatch.chmod(0o755)
+    paths = f"{tmp_path}:{os.environ['PATH']}"
+    own = f"\nPYTHON=({sys.executable})\nLOG_DIR={tmp_path}\n"
+    (tmp_path / "site.env").write_text((SCRIPTS / "cluster.env").read_text() + own)
+    for command, setting in (
+        ("filter", "CPU_PARTITION=cpu of "),
+        ("manifest-to-mels", "GPU_PARTITION=gpu GPU_OPTIONS="),
+    ):
+        done = run(
+            SCRIPTS / "submit.sh", command, "--", "m.json", "k", PATH=paths, CLUSTER_ENV=str(tmp_path / "site.env")
+        )
+        assert done.code != 0
+        assert f"m.{command}: sbatch took no job; it was asked with {setting}" in done.err
+        assert done.err.rstrip().endswith(f" of {tmp_path}/site.env")
