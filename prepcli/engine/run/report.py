@@ -178,16 +178,19 @@ def set_verdict(report: Report, budget: Budget, settings: Mapping[str, Any], pla
         report.status = "too_many_rejects"
     report.rejects_alike = first_if_all_alike(report.rejects_by_reason, report.rejects_filepath, report.command)
     if num_retryable(report.rejects_by_reason):
-        report.retry_with = f"{command_line(of_rank=False)} {retry_flag(planned)}"  # a launch id is for one launch
+        report.retry_with = (
+            f"{command_line(of_rank=False)} {retry_flag(planned, report.command)}"  # a launch id is for one launch
+        )
     report.repair_with = repair_command(report.command, report.rejects_by_reason, report.rejects_filepath, settings)
 
 
-def retry_flag(planned: Mapping[str, int]) -> str:
-    """The option that tries rejects again; what was rejected while the inputs were read needs that they are read again.
+def retry_flag(planned: Mapping[str, int], command: str) -> str:
+    """The option with which `command` tries rejects again.
 
-    `planned`: the rejects of the plan, by reason.
+    `planned`: the rejects of its plan, by reason. Inputs in which they were found must be read again, which
+    `--retry-rejects` does only for published corpora.
     """
-    return "--overwrite" if num_retryable(planned) else "--retry-rejects"
+    return "--overwrite" if num_retryable(planned) and command.split()[0] != "download" else "--retry-rejects"
 
 
 def too_many(report: Report, budget: Budget) -> str:

@@ -202,7 +202,9 @@ def read_status(workspace: Workspace) -> Status:
         ranks=_rank_rows(workspace, ranks, {rank.rank for rank in running}),
         slowest_rank=slowest.rank if slowest else None,
         continue_with=run_again if report is None and not waits_for else None,
-        retry_with=f"{run_again} {retry_flag(plan.planned_rejects)}" if report is not None and retryable else None,
+        retry_with=f"{run_again} {retry_flag(plan.planned_rejects, plan.command)}"
+        if report is not None and retryable
+        else None,
         repair_with=None if report is None else repair_command(plan.command, rejects, rejects_file, plan.settings),
         left_out=sum(count for reason, count in rejects.items() if not is_bad(reason, plan.command)),
         max_rejects=report.max_rejects if report is not None else "",
