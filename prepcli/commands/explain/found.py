@@ -107,7 +107,7 @@ class Found:
         base = os.path.basename(own_name(self.name))
         file = os.path.basename(self.audio) if self.is_conversation else base
         named = (self.name, self.audio, file, os.path.splitext(base)[0], self.fields.get("id"))
-        if self.is_conversation and name in self._names_of_audio:
+        if time is None and name in self._names_of_audio:  # the times are those of the first audio
             return True
         return name in named or (os.sep in name and real_file("", os.path.abspath(name)) == self.audio)
 

@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -90,7 +91,7 @@ class _Tracing:
         Raises:
             UsageError: the audio ends before, or it was not segmented, so that no run has left out what lies there.
         """
-        named = self._named()
+        named = self._named
         if not named:
             return None
         length = _length_of(named[0])
@@ -103,6 +104,7 @@ class _Tracing:
             raise UsageError(f"no record of {self._name} lies at {time:,.3f} s: {self._around(time)}")
         return Explanation(self._record, self._out, [self._pause(segmented, named[0], time)], list(self._notes))
 
+    @cached_property
     def _named(self) -> list[Found]:
         """The records with the name at any time, in outputs and rejects."""
         outputs = (one for step in self._steps for one in self._outputs(step, self._sign))
@@ -116,7 +118,7 @@ class _Tracing:
 
     def _around(self, time: float) -> str:
         """The records before and after a time at which there is none."""
-        named = self._named()
+        named = self._named
         ends = [one.start + one.duration for one in named if one.duration and one.start + one.duration <= time]
         starts = [one.start for one in named if one.duration and one.start > time]
         before = f"the record before ends at {max(ends):,.3f} s" if ends else "no record is before"

@@ -145,6 +145,8 @@ def test_each_audio_of_a_conversation_names_it(tmp_path: Path) -> None:
         found = prepcli("explain", name, "--in", "chats", "--json", cwd=tmp_path).json
         assert [(trace["name"], trace["verdict"]) for trace in found["traces"]] == [("c", "kept")]
         assert found["notes"] == ["c has 2 turns with audio: the source is that of the first"]
+    timed = prepcli("explain", f"{Path(paths[1]).name}@0.01", "--in", "chats", cwd=tmp_path)
+    assert timed.code == 2, "the times of the first audio say nothing of those of the second"
 
 
 def test_durations_that_were_measured_again(tmp_path: Path) -> None:
